@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 
 from paraagent.errors import ErrorKind
 
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
 
-JsonValue: TypeAlias = Union[bool, int, float, str, list["JsonValue"], dict[str, "JsonValue"], None]  # noqa: UP007
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = Union[bool, int, float, str, list["JsonValue"], dict[str, "JsonValue"], None]  # noqa: UP007
+else:
+    JsonValue = Any  # msgspec decodes records with these fields and cannot follow a recursive alias
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 EffectKind = Literal["read", "create", "update", "delete", "action"]
