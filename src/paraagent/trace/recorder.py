@@ -1,0 +1,156 @@
+"""Writes one episode's events: always to memory and, with a path, to an append-only file of JSON lines.
+
+Place in the flow: layer 1; the loop and the scheduler's observer write here, `trace.view` reads the same events back.
+Every event reaches the operating system before `write` returns, so a killed process loses nothing; `durable=True`
+also survives a power cut. A group is made durable at the price of one sync: write its events, the last one durable.
+Limits: one recorder has one writer. A failed write leaves at most a torn last line and closes the file for good.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from paraagent.errors import TraceError
+from paraagent.trace.events import Event
+
+_MAX_DEPTH = 100
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+E = TypeVar("E", bound=Event)
+
+
+class Recorder:
+    """The trace of a running episode.
+
+    Args:
+        path: the file to create, parents included; None keeps the events in memory only.
+        redact: rewrites every text before it is kept or written, as `redactor` makes one from secrets.
+
+    Raises:
+        TraceError: the file exists already or cannot be created.
+    """
+
+    def __init__(self, path: Path | None = None, *, redact: Callable[[str], str] | None = None) -> None:
+        self.path = path
+        self.events: list[Event] = []
+        """Everything written so far, as it stands in the file."""
+        self._redact = redact
+        self._file = None if path is None else _create(path)
+        self._named = False
+
+    def write(self, event: Event, durable: bool = False) -> None:
+        """Append one event; `durable` returns only once it and all before it are on disk.
+
+        Raises:
+            TraceError: the recorder is closed, or the file cannot be written.
+        """
+        if self._redact is not None:
+            event = _rewrite(event, self._redact)
+        if self.path is not None:
+            event = self._append(event)
+            if durable:
+                self._sync()
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Close the file; the events stay readable. Closing again does nothing."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, event: E) -> E:
+        try:
+            line = _encode(event) + b"\n"
+        except (UnicodeEncodeError, RecursionError, TypeError):  # what no JSON file can hold
+            event = _rewrite(event, _encodable)
+            line = _encode(event) + b"\n"
+        if self._file is None:
+            raise TraceError(f"{self.path}: the trace is closed; open a new one to record further events")
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError as err:
+            raise self._broken(err) from err
+        return event
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        assert self.path is not None
+        try:
+            os.fsync(self._file)
+            if not self._named:  # a new file is safe only once its directory is, too
+                _sync_directory(self.path.parent)
+                self._named = True
+        except OSError as err:
+            raise self._broken(err) from err
+
+    def _broken(self, err: OSError) -> TraceError:
+        self.close()
+        return TraceError(
+            f"{self.path}: cannot write the trace ({err.strerror}); free some space or choose another path"
+        )
+
+
+def redactor(secrets: Iterable[str], mark: str = "[secret]") -> Callable[[str], str]:
+    """Return a function that replaces every given secret inside a text; those under 6 characters are ignored."""
+    known = sorted({secret for secret in secrets if len(secret) >= 6}, key=len, reverse=True)
+
+    def redact(text: str) -> str:
+        for secret in known:
+            text = text.replace(secret, mark)
+        return text
+
+    return redact
+
+
+def _create(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+    except FileExistsError as err:
+        raise TraceError(f"{path}: exists already and is never overwritten; choose another path") from err
+    except OSError as err:
+        raise TraceError(f"{path}: cannot create the trace ({err.strerror})") from err
+
+
+def _sync_directory(path: Path) -> None:
+    if os.name == "nt":  # directories cannot be opened there; NTFS journals names by itself
+        return
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _rewrite(event: E, fix: Callable[[str], str]) -> E:
+    """Return the event with `fix` applied to every text in it, keys included."""
+    fields = {name: _map_text(getattr(event, name), fix) for name in event.__struct_fields__}
+    return msgspec.structs.replace(event, **fields)
+
+
+def _map_text(value: object, fix: Callable[[str], str], depth: int = 0) -> object:
+    if isinstance(value, str):
+        return fix(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth >= _MAX_DEPTH:
+        return "…"
+    if isinstance(value, dict):
+        return {fix(str(key)): _map_text(item, fix, depth + 1) for key, item in value.items()}
+    return type(value)(_map_text(item, fix, depth + 1) for item in value)
