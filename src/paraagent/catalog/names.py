@@ -1,0 +1,136 @@
+"""Identifiers as words: split, singular, and the qualified name under which two APIs' fields mean the same thing.
+
+Place in the flow: layer 1, used by `graph` and by everything that turns an identifier into English. `orderId`,
+`order_id`, `orders/{id}` and `order.id` all become `orderid`. Limits: English only; singulars follow a few rules.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from paraagent.types import Tool
+
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_SAME = frozenset({"news", "series", "species", "aws", "sms", "dns", "https", "kubernetes", "settings"})
+_IRREGULAR = {
+    "statuses": "status",
+    "buses": "bus",
+    "movies": "movie",
+    "cookies": "cookie",
+    "caches": "cache",
+    "children": "child",
+    "people": "person",
+    "indices": "index",
+    "vertices": "vertex",
+    "criteria": "criterion",
+    "data": "data",
+    "media": "media",
+}
+_PLACEHOLDER = re.compile(r"^\{\+?([^{}]+?)\*?\}")
+
+BARE_WORDS = frozenset(
+    {"id", "name", "key", "uuid", "guid", "uid", "sid", "gid", "arn", "code", "slug", "number", "no", "ref"}
+    | {"identifier", "reference", "handle", "uri"}
+)
+"""Words that identify something only together with a noun."""
+
+FILLER_WORDS = frozenset(
+    {"reference", "public", "external", "unique", "resource", "object", "entity", "record", "internal", "global"}
+    | {"system", "primary", "local", "item"}
+)
+"""Words before a bare one that still do not say what is identified: `referenceNumber`, `publicId`."""
+
+CONTAINER_WORDS = frozenset(
+    {"item", "data", "datum", "result", "list", "value", "record", "entry", "response", "element", "object", "body"}
+    | {
+        "content",
+        "collection",
+        "row",
+        "page",
+        "payload",
+        "resource",
+        "entity",
+        "member",
+        "hit",
+        "node",
+        "edge",
+        "all",
+    }
+    | {"attribute", "detail", "info", "embedded"}
+)
+"""Names of response fields that only wrap the thing itself."""
+
+
+@lru_cache(maxsize=65536)
+def words(name: str) -> tuple[str, ...]:
+    """Return the lower-case words of an identifier: `orderItemID` gives `order item id`."""
+    return tuple(part.lower() for part in _BOUNDARY.split(name) if part)
+
+
+def singular(word: str) -> str:
+    """Return the singular of a lower-case English noun; words that are not plural come back unchanged."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4 or word in _SAME or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "zzes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") else word
+
+
+def noun(name: str) -> tuple[str, ...]:
+    """Return an identifier's words with the last one in the singular: `purchaseOrders` gives `purchase order`."""
+    parts = words(name)
+    return (*parts[:-1], singular(parts[-1])) if parts else ()
+
+
+def is_container(name: str) -> bool:
+    """Tell whether a response field of this name only wraps the thing itself."""
+    parts = noun(name)
+    return not parts or all(part in CONTAINER_WORDS for part in parts)
+
+
+def is_bare(parts: tuple[str, ...]) -> bool:
+    """Tell whether an identifier's words say that something is identified but not what: `id`, `reference number`."""
+    return bool(parts) and parts[-1] in BARE_WORDS and all(part in FILLER_WORDS for part in parts[:-1])
+
+
+def qualified(name: str, parent: tuple[str, ...]) -> str:
+    """Return the normalised identifier of a field: its words run together, after the parent noun if it is bare.
+
+    A parent that the name repeats is not put twice: `order.orderId` and `order.id` are both `orderid`.
+    """
+    parts = noun(name)
+    if is_bare(parts):
+        parts = (*parent, *parts)
+    return "".join(_unified(parts))
+
+
+def path_noun(path: str, parameter: str) -> tuple[str, ...]:
+    """Return the noun before `{parameter}` in a URL template, or nothing if the path does not hold it."""
+    before: tuple[str, ...] = ()
+    for segment in path.split("/"):
+        match = _PLACEHOLDER.match(segment)
+        if match and match[1] == parameter:
+            return before
+        if segment and not match:
+            before = noun(segment)
+    return ()
+
+
+def in_path(path: str, parameter: str) -> bool:
+    """Tell whether the URL template holds `{parameter}`."""
+    return f"{{{parameter}}}" in path or f"{{+{parameter}}}" in path
+
+
+def parameter_identity(tool: Tool, parameter: str) -> str:
+    """Return the normalised identifier of a tool's parameter: bare names take the noun before them, or the resource."""
+    return qualified(parameter, path_noun(tool.path, parameter) or noun(tool.resource))
+
+
+def _unified(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Spell the last word of an identifier in one way, so that `identifier` and `id` meet."""
+    return (*parts[:-1], {"identifier": "id"}.get(parts[-1], parts[-1])) if parts else ()
