@@ -1,32 +1,16 @@
-"""Identifiers as words: split, singular, and the qualified name under which two APIs' fields mean the same thing.
+"""The qualified name of a field or parameter, under which two tools of one API mean the same thing.
 
-Place in the flow: layer 1, used by `graph` and by everything that turns an identifier into English. `orderId`,
-`order_id`, `orders/{id}` and `order.id` all become `orderid`. Limits: English only; singulars follow a few rules.
+Place in the flow: layer 1, used by `graph` and by everything that shares values between tools. `orderId`, `order_id`,
+`orders/{id}` and `order.id` all become `orderid`. Limits: English only.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from paraagent.catalog.text import singular, words
 from paraagent.types import Tool
 
-_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
-_SAME = frozenset({"news", "series", "species", "aws", "sms", "dns", "https", "kubernetes", "settings"})
-_IRREGULAR = {
-    "statuses": "status",
-    "buses": "bus",
-    "movies": "movie",
-    "cookies": "cookie",
-    "caches": "cache",
-    "children": "child",
-    "people": "person",
-    "indices": "index",
-    "vertices": "vertex",
-    "criteria": "criterion",
-    "data": "data",
-    "media": "media",
-}
 _PLACEHOLDER = re.compile(r"^\{\+?([^{}]+?)\*?\}")
 
 BARE_WORDS = frozenset(
@@ -60,25 +44,6 @@ CONTAINER_WORDS = frozenset(
     | {"attribute", "detail", "info", "embedded"}
 )
 """Names of response fields that only wrap the thing itself."""
-
-
-@lru_cache(maxsize=65536)
-def words(name: str) -> tuple[str, ...]:
-    """Return the lower-case words of an identifier: `orderItemID` gives `order item id`."""
-    return tuple(part.lower() for part in _BOUNDARY.split(name) if part)
-
-
-def singular(word: str) -> str:
-    """Return the singular of a lower-case English noun; words that are not plural come back unchanged."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) < 4 or word in _SAME or word.endswith(("ss", "us", "is")):
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "zzes", "ches", "shes")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") else word
 
 
 def noun(name: str) -> tuple[str, ...]:
@@ -127,7 +92,7 @@ def in_path(path: str, parameter: str) -> bool:
 
 
 def parameter_identity(tool: Tool, parameter: str) -> str:
-    """Return the normalised identifier of a tool's parameter: bare names take the noun before them, or the resource."""
+    """Return a parameter's normalised identifier: bare names take the noun before them, or the tool's resource."""
     return qualified(parameter, path_noun(tool.path, parameter) or noun(tool.resource))
 
 
