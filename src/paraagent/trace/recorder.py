@@ -8,6 +8,7 @@ Limits: one recorder has one writer. A failed write leaves at most a torn last l
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,7 +30,8 @@ class Recorder:
 
     Args:
         path: the file to create, parents included; None keeps the events in memory only.
-        redact: rewrites every text before it is kept or written, as `redactor` makes one from secrets.
+        redact: takes what is secret out of a text, as made by `redactor`. It is asked once about a whole JSON line,
+            so it has to find its targets there, and only if it would change the line about each text in it.
 
     Raises:
         TraceError: the file exists already or cannot be created.
@@ -49,10 +51,14 @@ class Recorder:
         Raises:
             TraceError: the recorder is closed, or the file cannot be written.
         """
-        if self._redact is not None:
-            event = _rewrite(event, self._redact)
+        if self.path is None and self._redact is None:
+            self.events.append(event)
+            return
+        event, line = _encoded(event)
+        if self._redact is not None and self._redact(text := line.decode()) != text:
+            event, line = _encoded(_rewrite(event, self._redact))
         if self.path is not None:
-            event = self._append(event)
+            self._append(line)
             if durable:
                 self._sync()
         self.events.append(event)
@@ -69,12 +75,7 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _append(self, event: E) -> E:
-        try:
-            line = _encode(event) + b"\n"
-        except (UnicodeEncodeError, RecursionError, TypeError):  # what no JSON file can hold
-            event = _rewrite(event, _encodable)
-            line = _encode(event) + b"\n"
+    def _append(self, line: bytes) -> None:
         if self._file is None:
             raise TraceError(f"{self.path}: the trace is closed; open a new one to record further events")
         try:
@@ -82,7 +83,6 @@ class Recorder:
                 line = line[os.write(self._file, line) :]
         except OSError as err:
             raise self._broken(err) from err
-        return event
 
     def _sync(self) -> None:
         assert self._file is not None
@@ -104,7 +104,13 @@ class Recorder:
 
 def redactor(secrets: Iterable[str], mark: str = "[secret]") -> Callable[[str], str]:
     """Return a function that replaces every given secret inside a text; those under 6 characters are ignored."""
-    known = sorted({secret for secret in secrets if len(secret) >= 6}, key=len, reverse=True)
+    forms = {
+        form
+        for secret in secrets
+        if len(secret) >= 6
+        for form in (secret, json.dumps(secret, ensure_ascii=False)[1:-1])
+    }
+    known = sorted(forms, key=len, reverse=True)
 
     def redact(text: str) -> str:
         for secret in known:
@@ -134,8 +140,13 @@ def _sync_directory(path: Path) -> None:
         os.close(directory)
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _encoded(event: E) -> tuple[E, bytes]:
+    """Return the event and its line; what no JSON file can hold is replaced in both."""
+    try:
+        return event, _encode(event) + b"\n"
+    except (UnicodeEncodeError, RecursionError, TypeError):
+        event = _rewrite(event, lambda text: text.encode("utf-8", "replace").decode())
+        return event, _encode(event) + b"\n"
 
 
 def _rewrite(event: E, fix: Callable[[str], str]) -> E:
