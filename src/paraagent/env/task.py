@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from paraagent.errors import ErrorKind
+from paraagent.protocol.links import upstream as upstream
 from paraagent.types import JsonObject, JsonValue, Split, TaskKind
 
 
@@ -111,13 +112,3 @@ class Task:
     @classmethod
     def from_json(cls, data: bytes | str) -> Task:
         return msgspec.json.decode(data, type=cls)
-
-
-def upstream(arguments: JsonValue) -> list[str]:
-    """Return the ids of the calls that arguments link to, in order of appearance."""
-    if isinstance(arguments, str):
-        if arguments.startswith("$") and not arguments.startswith("$$"):
-            return [arguments[1:].split(".", 1)[0]]
-        return []
-    children = arguments.values() if isinstance(arguments, dict) else arguments if isinstance(arguments, list) else ()
-    return [up for child in children for up in upstream(child)]
