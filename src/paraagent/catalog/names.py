@@ -7,10 +7,31 @@ Place in the flow: layer 1, used by `graph` and by everything that shares values
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from paraagent.catalog.text import singular, words
 from paraagent.types import Tool
 
+_WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
+_SAME = frozenset({"news", "series", "species", "aws", "sms", "dns", "https", "kubernetes"})
+_IRREGULAR = {
+    "people": "person",
+    "children": "child",
+    "indices": "index",
+    "vertices": "vertex",
+    "matrices": "matrix",
+    "statuses": "status",
+    "aliases": "alias",
+    "viruses": "virus",
+    "buses": "bus",
+    "bonuses": "bonus",
+    "campuses": "campus",
+    "analyses": "analysis",
+    "movies": "movie",
+    "cookies": "cookie",
+    "caches": "cache",
+    "canvases": "canvas",
+    "gases": "gas",
+}
 _PLACEHOLDER = re.compile(r"^\{\+?([^{}]+?)\*?\}")
 
 BARE_WORDS = frozenset(
@@ -44,6 +65,26 @@ CONTAINER_WORDS = frozenset(
     | {"attribute", "detail", "info", "embedded"}
 )
 """Names of response fields that only wrap the thing itself."""
+
+
+@lru_cache(maxsize=65536)
+def words(name: str) -> tuple[str, ...]:
+    """Split `GetCustomersByID`, `order-items` or `orders.list` into lower-case ASCII words."""
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+@lru_cache(maxsize=65536)
+def singular(word: str) -> str:
+    """Return the singular of one lower-case English noun; a word that is not plural comes back unchanged."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4 or word in _SAME or not word.endswith("s") or word.endswith(("ss", "us", "is", "ics")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zzes")):
+        return word[:-2]
+    return word[:-1]
 
 
 def noun(name: str) -> tuple[str, ...]:
