@@ -71,6 +71,11 @@ class CallView:
         return self.end is not None and self.end.error is None
 
     @property
+    def ran(self) -> bool:
+        """Whether the tool was invoked for it, or an identical call's run was shared."""
+        return self.end is None or self.end.attempts > 0 or self.end.shared_with is not None
+
+    @property
     def started(self) -> float:
         """Seconds on the episode's clock."""
         if self.end is not None:
