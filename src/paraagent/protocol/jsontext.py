@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import orjson
 
-from paraagent.protocol.neutralise import escape_tags
+from paraagent.protocol.neutralise import escape_tags, is_storable
 from paraagent.types import JsonObject, JsonValue
 
 _MAX_DEPTH = 64
@@ -46,7 +46,10 @@ def read_json(text: str) -> JsonValue:
 
 def write_json(value: JsonValue, *, compact: bool = False) -> str:
     """Return `value` as JSON on one line; reading it back gives an equal value, and no protocol tag stands in it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":") if compact else None)
+    separators = (",", ":") if compact else None
+    text = json.dumps(value, ensure_ascii=False, separators=separators)
+    if not is_storable(text):
+        text = json.dumps(value, separators=separators)
     return escape_tags(text, "json")
 
 

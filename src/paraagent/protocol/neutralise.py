@@ -28,8 +28,17 @@ _LOOKALIKES = str.maketrans(
 
 
 def neutralise(text: str) -> str:
-    """Return plain text in which nothing reads as a protocol tag; all else is unchanged."""
-    return escape_tags(text, "text")
+    """Return plain text in which nothing reads as a protocol tag; all else but half surrogates is unchanged."""
+    return escape_tags(text if is_storable(text) else text.encode("utf-8", "replace").decode(), "text")
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether text can be written as UTF-8, that is, holds no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def escape_tags(text: str, inside: Literal["text", "json"]) -> str:
