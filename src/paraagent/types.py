@@ -222,7 +222,11 @@ class Toolbox(Protocol):
         ...
 
     def effects(self, tool: Tool, arguments: JsonObject) -> Effects:
-        """Return what the call would touch."""
+        """Return what the call would touch.
+
+        Arguments that are not known yet are left out; the answer must then cover every value they may take, as the
+        prefix `api/resource` does for a missing id.
+        """
         ...
 
     def server(self, tool: Tool) -> str:

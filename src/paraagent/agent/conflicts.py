@@ -61,8 +61,8 @@ def connect_links(runs: list[Run], known: Iterable[str]) -> tuple[list[Run], dic
             wrong.setdefault(run, _no_such_id(strange[0], sorted(there)))
     order, cycles = link_order(upstream)
     for cycle in cycles:
-        names = " -> ".join(f"${runs[i].call.id}" for i in [*cycle, cycle[0]])
-        error = ToolError("invalid_args", f"its links run in a circle, so no call of it can go first: {names}")
+        circle = " -> ".join(f"${runs[i].call.id}" for i in [*cycle[:_IDS_SHOWN], cycle[0]])
+        error = ToolError("invalid_args", f"its links run in a circle, so no call of it can go first: {circle}")
         wrong.update((runs[i], error) for i in cycle)
     for rank, i in enumerate(order):
         runs[i].rank = rank
@@ -129,6 +129,7 @@ def link_order(upstream: Sequence[Sequence[int]]) -> tuple[list[int], list[list[
     """
     order: list[int] = []
     cycles: list[list[int]] = []
+    cyclic: set[int] = set()
     position: dict[int, int] = {}  # on the path that is being walked; -1 once placed
     for root in range(len(upstream)):
         if root in position:
@@ -146,6 +147,7 @@ def link_order(upstream: Sequence[Sequence[int]]) -> tuple[list[int], list[list[
                 position[ahead] = len(path)
                 path.append(ahead)
                 branches.append(iter(upstream[ahead]))
-            elif position[ahead] >= 0:
+            elif position[ahead] >= 0 and path[-1] not in cyclic:
                 cycles.append(path[position[ahead] :])
+                cyclic.update(cycles[-1])
     return order, cycles
