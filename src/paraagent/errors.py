@@ -95,10 +95,14 @@ class ModelError(EnvironmentFault):
 class ToolFailure(ParaAgentError):
     """Raised by a toolbox when a call fails; `kind` decides how the runtime treats it.
 
-    `retry_after` is in seconds, when the server said how long to wait.
+    `retry_after` is in seconds, when the server said how long to wait; `injected` marks a failure that a simulator
+    made on purpose.
     """
 
-    def __init__(self, kind: ErrorKind, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, kind: ErrorKind, message: str, *, retry_after: float | None = None, injected: bool = False
+    ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
         self.retry_after = retry_after
+        self.injected = injected

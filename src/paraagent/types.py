@@ -124,6 +124,8 @@ class ToolError:
     message: str
     retry_after: float | None = None
     """Seconds, if the server said so."""
+    injected: bool = False
+    """True if a simulator made this failure on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
