@@ -1,0 +1,183 @@
+"""What an operation does and to which noun: effect and resource from method, path and verb.
+
+Place in the flow: layer 1, used by the sources. Heuristics over English API names; the same path always gives the
+same resource, so `POST /orders`, `GET /orders/{id}` and `POST /orders/{id}/cancel` all work on `order`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from paraagent.catalog.names import singular, words
+from paraagent.types import EffectKind
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READ = _set(
+    "get list describe search query find lookup fetch read retrieve scan select show browse filter head view "
+    "autocomplete suggest estimate calculate preview discover count detect predict"
+)
+_CREATE = _set("create insert new register allocate import copy clone provision upload add issue")
+_UPDATE = _set("update modify set patch put edit change replace rename upsert save")
+_DELETE = _set("delete remove destroy deregister unregister terminate release purge erase")
+_OTHER = _set(
+    "cancel start stop run execute send enable disable activate deactivate approve reject confirm verify validate "
+    "check test login logout refresh reset restart resume pause publish unpublish archive unarchive restore attach "
+    "detach associate disassociate accept decline move merge sync trigger submit complete close open reopen lock "
+    "unlock assign unassign follow unfollow subscribe unsubscribe invite export generate transfer capture refund "
+    "void rotate revoke grant deploy rollback retry promote invoke process apply"
+)
+_EFFECTS: tuple[tuple[frozenset[str], EffectKind], ...] = (
+    (_READ, "read"),
+    (_CREATE, "create"),
+    (_UPDATE, "update"),
+    (_DELETE, "delete"),
+)
+_NOUNS_TOO = _set(
+    "issue view head count filter scan copy set change release save show select import check test run process export "
+    "transfer lock void sync order refund capture"
+)
+"""Verbs that say nothing at the end of a name, where they are more often nouns."""
+_STRONG = frozenset({"create", "update", "delete", "get", "list", "insert", "remove", "search"})
+_VERBS = _READ | _CREATE | _UPDATE | _DELETE | _OTHER
+_SKIP = frozenset({"batch", "bulk", "admin", "async", "api"})
+_JOINTS = frozenset({"by", "for", "from", "to", "in", "with", "of", "on", "and", "or", "as", "into", "at", "using"})
+_VERSION = re.compile(r"^v?\d+(\.\d+)*((alpha|beta|preview)\d*)?$|^\d{4}-\d{2}(-\d{2})?$")
+_PREFIXES = frozenset({"api", "rest", "public", "beta", "services", "rpc", "json", "xml"})
+
+
+def is_version(segment: str) -> bool:
+    """Tell whether a path segment is only a version, as `v2`, `1.0`, `v1beta1` or `2020-03-01`."""
+    return bool(_VERSION.match(segment.lower()))
+
+
+@lru_cache(maxsize=4096)
+def verb_effect(operation: str) -> EffectKind | None:
+    """Return the effect that an operation's name states (`DescribeInstances`, `customers.create`), or None."""
+    parts = [part for part in words(operation) if part not in _SKIP]
+    if not parts:
+        return None
+    strong = [part for part in parts[1:-1] if part in _STRONG]
+    last = [part for part in parts[-1:] if part not in _NOUNS_TOO]
+    for candidate in (parts[0], *last, *strong):
+        if candidate in _OTHER:
+            return "action"
+        for verbs, effect in _EFFECTS:
+            if candidate in verbs:
+                return effect
+    return None
+
+
+def noun_of(operation: str) -> str:
+    """Return the noun of a verb-first operation name: `BatchGetItemsByOwner` gives `item`; "" if there is none."""
+    parts = [part for part in words(operation) if not _VERSION.match(part)]
+    while parts and (parts[0] in _SKIP or parts[0] in _VERBS):
+        parts.pop(0)
+    for place, part in enumerate(parts):
+        if part in _JOINTS and place:
+            parts = parts[:place]
+            break
+    return _noun(tuple(parts))
+
+
+def _noun(parts: tuple[str, ...]) -> str:
+    return "_".join((*parts[:-1], singular(parts[-1]))) if parts else ""
+
+
+def collections(paths: list[str]) -> frozenset[str]:
+    """Return the paths that hold members: every path that exists with a further `/{parameter}` in the same API."""
+    return frozenset(_blank(path.rsplit("/", 1)[0]) for path in paths if _is_parameter(path.rsplit("/", 1)[-1]))
+
+
+def _blank(path: str) -> str:
+    return re.sub(r"\{[^{}]*\}", "{}", path.rstrip("/"))
+
+
+def _is_parameter(segment: str) -> bool:
+    return segment.startswith(("{", ":", "@{", "${")) and "(" not in segment
+
+
+class Place:
+    """Where a path ends: on a parameter, on a collection, or on a verb; and the noun it is about."""
+
+    def __init__(self, path: str, members: frozenset[str] = frozenset()) -> None:
+        path = path.split("?")[0].split("#")[0].rstrip("/")
+        segments = [segment for segment in path.split("/") if segment]
+        self.collection = _blank(path) in members
+        self.member = bool(segments) and _is_parameter(segments[-1])
+        self.verb = ""
+        self.resource = ""
+        self._read(segments)
+
+    def _read(self, segments: list[str]) -> None:
+        """Walk back from the end: the first static segment that is no verb is the noun, verbs after it are kept."""
+        for place in range(len(segments) - 1, -1, -1):
+            segment = segments[place]
+            if _is_parameter(segment):
+                _, colon, custom = segment.partition("}:")
+                self.verb = self.verb or (custom if colon else "")
+                continue
+            parts = self._parts(segment)
+            if not parts or is_version("".join(parts)) or parts[0] in _PREFIXES:
+                continue
+            after_member = place > 0 and _is_parameter(segments[place - 1])
+            if self._is_verb(parts, place == len(segments) - 1, after_member):
+                self.verb = self.verb or "_".join(parts)
+                rest = parts[1:] if parts[0] in _VERBS else ()
+                if rest and rest[0] not in _JOINTS and not after_member:
+                    self.resource = _noun(rest)
+                    return
+                continue
+            self.resource = _noun(parts)
+            return
+
+    def _parts(self, segment: str) -> tuple[str, ...]:
+        segment = segment.split("(")[0].split(";")[0].removeprefix("microsoft.graph.")
+        head, colon, custom = segment.partition(":")
+        if colon and custom:
+            self.verb = self.verb or custom
+        head = re.sub(r"\.(json|xml|php|do|aspx?|html?)$", "", head)
+        stem, dot, tail = head.rpartition(".")
+        if dot and words(tail)[:1] and words(tail)[0] in _VERBS | {"post", "info", "me"}:
+            self.verb, head = self.verb or tail, stem
+        return words(re.sub(r"\{[^{}]*\}", "", head))
+
+    def _is_verb(self, parts: tuple[str, ...], last: bool, after_member: bool) -> bool:
+        if not last or self.collection:
+            return False
+        return parts[0] in _VERBS and (singular(parts[-1]) == parts[-1] or len(parts) > 1)
+
+
+def effect_of(method: str, path: str, operation: str, members: frozenset[str] = frozenset()) -> EffectKind:
+    """Return what an HTTP operation does to the world.
+
+    `members` is `collections(...)` of the API: a POST there creates, unless the operation's name says otherwise.
+    """
+    stated = verb_effect(operation) if operation else None
+    method = method.upper()
+    if method in ("GET", "HEAD", "OPTIONS"):
+        first = words(operation)[:1]
+        return stated if stated in ("create", "update", "delete") and first and first[0] in _STRONG else "read"
+    if method == "DELETE":
+        return "delete"
+    if method in ("PUT", "PATCH"):
+        return stated if stated in ("create", "delete") else "update"
+    place = Place(path, members)
+    return (verb_effect(place.verb) or "action") if place.verb else stated or _post(path, place)
+
+
+def _post(path: str, place: Place) -> EffectKind:
+    """Judge a POST whose name has no verb by where it goes: to a member, to a collection, or to neither."""
+    if place.member:
+        return "update"
+    last = words(path.rstrip("/").rsplit("/", 1)[-1])
+    return "create" if place.collection or (last and singular(last[-1]) != last[-1]) else "action"
+
+
+def resource_of(path: str, operation: str, members: frozenset[str] = frozenset()) -> str:
+    """Return the singular noun an HTTP operation works on, from its path, else from its name; "" if neither says."""
+    return Place(path, members).resource[:64] or noun_of(operation)[:64]
