@@ -17,6 +17,8 @@ from paraagent.types import EffectKind, JsonObject, JsonValue, StopReason
 
 TRACE_VERSION = 1
 
+NoteKind = Literal["protocol", "plan", "budget"]
+
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True):
     """Base: one JSON object with its kind under `event`."""
@@ -118,7 +120,7 @@ class Note(_Event, frozen=True, tag="note"):
     """Something the agent was told about its turn: a protocol fault, a plan deviation, a budget."""
 
     turn: int
-    kind: Literal["protocol", "plan", "budget", "refused"]
+    kind: NoteKind
     text: str
     at: float
 

@@ -1,0 +1,54 @@
+"""What a policy sees: the request, an append-only list of chat messages, and the same history as structured data.
+
+Place in the flow: layer 3; `loop` owns one context per episode and only ever appends to it, so the prompt's prefix is
+byte-identical across turns (prompt caches hold, token ids can be stored once). Model policies read `messages`;
+built-in policies read `exchanges`. Both tell the same story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from paraagent.protocol.grammar import Turn
+from paraagent.types import Found, JsonValue, Message, Result, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn and what came back."""
+
+    turn: Turn
+    found: tuple[Found, ...] = ()
+    """One per search, in order."""
+    results: tuple[Result, ...] = ()
+    """One per call, in order; broken calls included."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of one episode from the agent's point of view."""
+
+    request: str
+    messages: list[Message] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+    turns_left: int = 0
+
+    def surfaced(self) -> dict[str, Tool]:
+        """Return every tool a search has shown so far, by name, in the order of first appearance."""
+        tools: dict[str, Tool] = {}
+        for exchange in self.exchanges:
+            for found in exchange.found:
+                for hit in found.hits:
+                    tools.setdefault(hit.tool.name, hit.tool)
+        return tools
+
+    def results(self) -> Iterator[Result]:
+        """Yield every result so far, oldest first."""
+        for exchange in self.exchanges:
+            yield from exchange.results
+
+    def values(self) -> dict[str, JsonValue]:
+        """Return the values of successful calls that carried an id: what a later turn may link to."""
+        return {r.call.id: r.value for r in self.results() if r.ok and r.call.id is not None}

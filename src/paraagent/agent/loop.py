@@ -1,0 +1,272 @@
+"""ParaAct: the loop that lets a policy explore and execute in parallel until it answers.
+
+Place in the flow: layer 3. One `Loop` is one episode. Each round the policy writes a turn; all its searches are
+answered at once, or all its calls run through the scheduler; what came back is appended to the prompt. Everything
+that happens is an event in the trace, and the same code serves simulated and real tools, training and evaluation.
+Limits: a malformed turn is told to the agent, at most `Settings.invalid_turns` times in a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from paraagent.agent.budget import Spending
+from paraagent.agent.context import Context, Exchange
+from paraagent.agent.limits import Servers
+from paraagent.agent.prepare import Run
+from paraagent.agent.record import CallRecorder
+from paraagent.agent.schedule import run_group
+from paraagent.agent.settings import Settings, Verifier
+from paraagent.clock import Clock
+from paraagent.errors import ModelError
+from paraagent.protocol.call import BrokenCall
+from paraagent.protocol.card import card
+from paraagent.protocol.grammar import Turn, parse
+from paraagent.protocol.monitor import PlanMonitor, Review
+from paraagent.protocol.observe import render_found, render_notes, render_result
+from paraagent.protocol.prompt import system_prompt
+from paraagent.trace.events import EpisodeEnd, EpisodeStart, Event, Note, NoteKind, Prompt, SearchDone, TurnText
+from paraagent.trace.recorder import Recorder
+from paraagent.types import Call, Found, Message, Policy, Reply, Result, StopReason, Toolbox, ToolError
+
+_LAST_TURN = "This is the last turn: write the <answer> now, with what is known."
+
+
+class Loop:
+    """One episode.
+
+    Args:
+        start: the trace's first event; its request is what the agent is asked.
+        verify: judges the end; without one `success` stays None.
+        on_event: is told every event as it is recorded, for live progress.
+    """
+
+    def __init__(
+        self,
+        start: EpisodeStart,
+        policy: Policy,
+        toolbox: Toolbox,
+        clock: Clock,
+        recorder: Recorder,
+        settings: Settings | None = None,
+        *,
+        verify: Verifier | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._start = start
+        self._policy = policy
+        self._toolbox = toolbox
+        self._clock = clock
+        self._recorder = recorder
+        self._settings = settings or Settings()
+        self._verify = verify
+        self._on_event = on_event
+        self._monitor = PlanMonitor(self._settings.plan)
+        self._spending = Spending(self._settings.budget)
+        self._servers = Servers[Run](clock, self._settings.limits.per_server)
+        self._calls = CallRecorder(self._emit, f"{start.run}/{start.episode}", durable=self._settings.durable)
+        self._invalid = 0
+        self.context = Context(start.request)
+
+    async def run(self) -> EpisodeEnd:
+        """Play the episode to its end and return the trace's last event.
+
+        Raises:
+            CancelledError: the caller was cancelled; the trace is closed as cancelled first.
+            TraceError: the trace cannot be written.
+        """
+        self._emit(self._start)
+        budget = self._settings.budget
+        self._tell(
+            Message(
+                "system",
+                system_prompt(self._settings.plan, turns=budget.turns, searches=budget.searches, calls=budget.calls),
+            )
+        )
+        self._tell(Message("user", self._start.request))
+        try:
+            end: EpisodeEnd | None = None
+            while end is None:
+                end = await self._turn()
+        except asyncio.CancelledError:
+            self._finish("cancelled", failure="cancelled")
+            raise
+        return end
+
+    async def _turn(self) -> EpisodeEnd | None:
+        """Play one turn; return the end if it was the last."""
+        if reason := self._spending.exhausted(self._clock.now()):
+            return self._finish(reason)
+        self.context.turns_left = self._spending.turns_left
+        try:
+            turn = await self._ask()
+        except ModelError as error:
+            return self._finish("model_error", failure=str(error))
+        review = self._monitor.review(turn)
+        notes = [fault.message for fault in turn.faults]
+        notes += [deviation.message for deviation in review.deviations]
+        self._note("protocol", [fault.message for fault in turn.faults])
+        self._note("plan", [deviation.message for deviation in review.deviations])
+        self._invalid = self._invalid + 1 if turn.kind == "invalid" else 0
+        if turn.kind == "answer":
+            return self._finish("answered", answer=turn.answer)
+        if self._invalid > self._settings.invalid_turns:
+            return self._finish("invalid_turns")
+        if turn.kind == "exploration":
+            return await self._explore(turn, notes)
+        if turn.kind == "execution":
+            return await self._execute(turn, review, notes)
+        self._observe(Exchange(turn, notes=tuple(notes)))
+        return None
+
+    async def _ask(self) -> Turn:
+        started = self._clock.now()
+        reply: Reply = await self._policy.act(self.context)
+        self._clock.advance(reply.seconds)
+        self._emit(
+            TurnText(
+                turn=self._spending.turns,
+                text=reply.text,
+                started=started,
+                ended=self._clock.now(),
+                input_tokens=reply.usage.input_tokens,
+                output_tokens=reply.usage.output_tokens,
+                cached_tokens=reply.usage.cached_tokens,
+            )
+        )
+        self.context.messages.append(Message("assistant", reply.text))
+        self._spending.add_turn(reply.usage)
+        return parse(reply.text)
+
+    async def _explore(self, turn: Turn, notes: list[str]) -> EpisodeEnd | None:
+        allowed = self._spending.take_searches(len(turn.searches))
+        if allowed < len(turn.searches):
+            if not allowed and self._spending.insists("search_limit"):
+                return self._finish("search_limit")
+            told = f"Only {allowed} of {len(turn.searches)} searches were run: the search budget is used up."
+            self._note("budget", [told])
+            notes.append(told)
+        searches = turn.searches[:allowed]
+        started = self._clock.now()
+        found: list[Found] = []
+        if searches:
+            found = await self._clock.wait(self._clock.spawn(self._toolbox.search(searches)))
+        for index, answer in enumerate(found):
+            self._emit(self._search_done(index, answer, started))
+        self._monitor.record_searches([[hit.tool.name for hit in answer.hits] for answer in found])
+        self._observe(Exchange(turn, found=tuple(found), notes=tuple(notes)))
+        return None
+
+    async def _execute(self, turn: Turn, review: Review, notes: list[str]) -> EpisodeEnd | None:
+        refused = self._refusals(turn, review)
+        if len(refused) == len(turn.calls) and any(isinstance(call, Call) for call in turn.calls):
+            out_of_budget = self._settings.budget.calls == self._spending.calls
+            if out_of_budget and self._spending.insists("call_limit"):
+                return self._finish("call_limit")
+        fixed: dict[int, Result] = {
+            index: call.result()
+            if isinstance(call, BrokenCall)
+            else Result(call, call.arguments, error=refused[index])
+            for index, call in enumerate(turn.calls)
+            if isinstance(call, BrokenCall) or index in refused
+        }
+        for index, result in fixed.items():
+            self._calls.answered(self._spending.turns - 1, index, result)
+        places = [index for index in range(len(turn.calls)) if index not in fixed]
+        results = fixed | dict(zip(places, await self._run(turn, places), strict=True))
+        ordered = tuple(results[index] for index in range(len(turn.calls)))
+        self._monitor.record_calls([result.ok for result in ordered])
+        self._observe(Exchange(turn, results=ordered, notes=tuple(notes)))
+        return None
+
+    async def _run(self, turn: Turn, places: Sequence[int]) -> list[Result]:
+        calls = [call for index in places if isinstance(call := turn.calls[index], Call)]
+        if not calls:
+            return []
+        self._calls.begin(self._spending.turns - 1, places)
+        return await run_group(
+            calls,
+            self._toolbox,
+            self._clock,
+            limits=self._settings.limits,
+            observer=self._calls,
+            known=self.context.values(),
+            servers=self._servers,
+            deadline=self._settings.budget.seconds,
+        )
+
+    def _refusals(self, turn: Turn, review: Review) -> dict[int, ToolError]:
+        """Return the well-formed calls that must not run, with the reason the agent is told."""
+        refused = {index: ToolError("permission", reason) for index, reason in review.refused.items()}
+        surfaced = self.context.surfaced()
+        for index, call in enumerate(turn.calls):
+            if isinstance(call, BrokenCall) or index in refused or call.name in surfaced:
+                continue
+            tool = self._toolbox.tool(call.name)
+            if tool is not None:
+                message = f"no search has shown this tool, so it was not run; it is {card(tool)}"
+                refused[index] = ToolError("tool_not_found", message)
+        wanted = [i for i, call in enumerate(turn.calls) if isinstance(call, Call) and i not in refused]
+        allowed = self._spending.take_calls(len(wanted))
+        for index in wanted[allowed:]:
+            refused[index] = ToolError("cancelled", "not run: the call budget is used up; answer with what is known")
+        self._note("budget", ["The call budget is used up."] if allowed < len(wanted) else [])
+        return refused
+
+    def _search_done(self, index: int, found: Found, started: float) -> SearchDone:
+        return SearchDone(
+            turn=self._spending.turns - 1,
+            index=index,
+            slot=found.search.slot,
+            query=found.search.query,
+            hits=[(hit.tool.name, hit.score) for hit in found.hits],
+            total=found.total,
+            nothing_fits=found.nothing_fits,
+            started=started,
+            ended=self._clock.now(),
+        )
+
+    def _observe(self, exchange: Exchange) -> None:
+        """Append what came back to the history and to the prompt."""
+        notes = list(exchange.notes)
+        if self._spending.turns_left == 1:
+            notes.append(_LAST_TURN)
+            self._note("budget", [_LAST_TURN])
+        blocks = [render_found(found, self._settings.tools) for found in exchange.found]
+        blocks += [render_result(result, self._settings.result_chars) for result in exchange.results]
+        if notes:
+            blocks.append(render_notes(notes))
+        self.context.exchanges.append(exchange)
+        self._tell(Message("user", "\n".join(blocks)))
+
+    def _finish(self, reason: StopReason, *, answer: str | None = None, failure: str | None = None) -> EpisodeEnd:
+        masked = failure is not None
+        verdict = self._verify(list(self.context.results()), answer) if self._verify and not masked else None
+        end = EpisodeEnd(
+            at=self._clock.now(),
+            stop_reason=reason,
+            terminated=reason == "answered",
+            truncated=reason != "answered" and not masked,
+            answer=answer,
+            success=verdict.success if verdict else None,
+            checks=verdict.to_json() if verdict else {},
+            mask_sample=masked,
+            failure_kind=failure,
+        )
+        self._emit(end)
+        return end
+
+    def _tell(self, message: Message) -> None:
+        assert message.role != "assistant"
+        self.context.messages.append(message)
+        self._emit(Prompt(role=message.role, content=message.content, at=self._clock.now()))
+
+    def _note(self, kind: NoteKind, messages: Sequence[str]) -> None:
+        for text in messages:
+            self._emit(Note(turn=max(0, self._spending.turns - 1), kind=kind, text=text, at=self._clock.now()))
+
+    def _emit(self, event: Event, durable: bool = False) -> None:
+        self._recorder.write(event, durable)
+        if self._on_event is not None:
+            self._on_event(event)
