@@ -87,6 +87,8 @@ class ChatServer:
         """The most requests that were in progress at once."""
         self.connections = 0
         self.key = key
+        self.busy = threading.Event()
+        """Set once a first request has arrived."""
         self.stopped = threading.Event()
         self._answers = answers if callable(answers) else iter(list(answers))
         self._default = default or Answer()
@@ -116,6 +118,7 @@ class ChatServer:
     def next_answer(self, request: dict[str, Any]) -> Answer:
         with self._lock:
             self.requests.append(request)
+            self.busy.set()
             if callable(self._answers):
                 return self._answers(request)
             return next(self._answers, self._default)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import math
 import os
 import random
 import time
@@ -133,7 +132,7 @@ class HttpPolicy:
     async def _ask(self, messages: Sequence[Message], max_tokens: int | None, retries: int, patience: float) -> Draft:
         import openai
 
-        attempts = 0
+        attempts = failures = 0
         while True:
             request = self._request(messages, max_tokens)
             try:
@@ -143,8 +142,10 @@ class HttpPolicy:
                     continue
                 fault = diagnose(err, self._redact)
             attempts += 1
+            failures += fault.kind != "rate_limited"  # then the endpoint is well; only patience limits
             wait = min(_LONGEST_BACKOFF, 0.5 * 2 ** (attempts - 1)) if fault.wait is None else fault.wait
-            if not fault.retryable or wait > patience or attempts > _attempts_allowed(fault, retries):
+            allowed = min(retries, 1) if fault.kind == "timeout" else retries  # one has cost a whole time-out already
+            if not fault.retryable or wait > patience or failures > allowed:
                 raise await self._error(fault, attempts) from None  # the cause may quote the key
             patience -= max(1.0, wait)
             if fault.kind == "rate_limited":
@@ -241,12 +242,6 @@ def _split(url: str) -> SplitResult:
     except ValueError:  # a port that is no number, a bracket that does not close
         pass
     raise UsageError(f"base URL {url.rpartition('@')[2]!r}: give it in full, as http://127.0.0.1:8000/v1")
-
-
-def _attempts_allowed(fault: Fault, retries: int) -> float:
-    if fault.kind == "rate_limited":
-        return math.inf  # the endpoint is well; only patience limits
-    return min(retries, 1) if fault.kind == "timeout" else retries  # a time-out has cost a whole `timeout` already
 
 
 @dataclass(frozen=True, slots=True)

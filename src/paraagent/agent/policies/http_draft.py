@@ -32,7 +32,7 @@ class Draft:
         """Add a whole completion or a chunk of one.
 
         Raises:
-            UnusableAnswer: the part reports an error.
+            UnusableAnswer: the part reports an error, or holds something else than text.
         """
         if error := getattr(part, "error", None):
             raise UnusableAnswer(f"error inside the answer: {error}")
@@ -60,10 +60,11 @@ class Draft:
         content = getattr(source, "content", None)
         # servers name the thoughts one way or the other; some send the same text under both names
         thought = getattr(source, "reasoning_content", None) or getattr(source, "reasoning", None)
-        if isinstance(content, str):
-            self.content.append(content)
-        if isinstance(thought, str):
-            self.reasoning.append(thought)
+        for piece, pieces in ((content, self.content), (thought, self.reasoning)):
+            if isinstance(piece, str):
+                pieces.append(piece)
+            elif piece is not None:
+                raise UnusableAnswer(f"its content is {type(piece).__name__}, not text")
 
 
 def _usage(reported: object) -> Usage:

@@ -32,7 +32,7 @@ FaultKind = Literal[
 _RETRYABLE: frozenset[FaultKind] = frozenset({"unreachable", "timeout", "rate_limited", "server_error", "malformed"})
 
 _TEXT: dict[FaultKind, str] = {
-    "unreachable": "cannot be reached ({said}); start the server or correct the base URL",
+    "unreachable": "the connection failed ({said}); check that the server runs and the base URL is right",
     "timeout": "no whole answer within {timeout:g} s; raise the time-out or ask for fewer tokens",
     "bad_key": "does not accept the key; put a valid one into the environment variable {key_env}",
     "denied": "denies access ({said}); use a key or a model you have access to",
