@@ -148,7 +148,7 @@ def _name(name: str) -> str:
 def _one_line(text: str) -> str:
     """Return the first sentence, cut to fit."""
     text = " ".join(text.split())
-    first = match[1] if (match := _SENTENCE.match(text)) and len(match[1]) > 15 else text
+    first = match[1] if (match := _SENTENCE.match(text)) and len(match[1]) > 10 else text
     if len(first) > _DESCRIPTION:
         first = first[: _DESCRIPTION - 3].rsplit(" ", 1)[0].rstrip(" ,;:") + "..."
     return first.removesuffix(".") if not first.endswith("...") else first

@@ -175,7 +175,7 @@ def _scan(text: str) -> _Scan:
             scan.faults.add("unopened_tag", f"</{tag}> has no <{tag}> before it.")
             position = mark.end()
         else:
-            scan.faults.add("unclosed_tag", f"<{tag}> is not closed: end the block with </{tag}>.")
+            scan.faults.add("unclosed_tag", f"<{tag}> is not closed; end the block with </{tag}>.")
             position = marks[index].start() if index < len(marks) else len(text)
     _check_gap(text[position:], scan.faults)
     return scan

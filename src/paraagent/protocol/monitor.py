@@ -208,7 +208,7 @@ class PlanMonitor:
             graph = PlanGraph.of(turn.plan)
         except PlanError as error:
             return "invalid", f"The plan was not taken: {error}."
-        left = ", ".join(str(use) for use in state.unfinished())
+        left = ", ".join(state.graph.ref(use) for use in state.unfinished()) if state.graph else ""
         outcome = state.submit(graph)
         return (
             outcome,

@@ -1,8 +1,8 @@
 """What the world answers, written for the model: one `<tools>` block per search, one `<tool_response>` per call.
 
 Place in the flow: layer 2; the loop appends these to the prompt. All of it is untrusted text: tags of the protocol
-are neutralised, so one answer is exactly one block. A long result is cut here and nowhere else, keeping head and tail;
-the whole of it stays in the trace.
+are neutralised, so one answer is exactly one block. A long result is cut here and nowhere else, keeping head and
+tail; the whole of it stays in the trace.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ ids stay valid in later turns. Literal text that starts like a link begins with 
 Plans. A phase is a run of turns of one kind. Its first turn has a plan:
 - searching: <plan>{"capacity_slots": ["slot", ...]}</plan>
 - calling: a <plan> with available_tools, dependencies and execution_flow, as in the example. Tools that do not wait \
-for each other share a step. A tool used n times stands n times in execution_flow; dependencies call its uses tool#1, \
-tool#2.
+for each other share a step. A tool used n times stands n times in execution_flow; dependencies call its uses \
+tool#1, tool#2.
 Later in a phase write one more plan at most: when calls failed or the plan is finished and you go on.{enforce}
 
 Rules
