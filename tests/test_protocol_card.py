@@ -66,6 +66,7 @@ def test_a_card_says_what_a_call_must_contain():
         ({}, "any"),
         (True, "any"),
         ({"type": "array"}, "any[]"),
+        ({"type": "array", "items": {"enum": [1, 2]}}, "(1|2)[]"),
     ],
 )
 def test_types_take_a_few_characters(schema, text):

@@ -77,12 +77,12 @@ def _type(schema: JsonValue, depth: int = 1) -> str:
         return "|".join(dict.fromkeys(_type(option, 0) for option in options[:3] if not _is_null(option))) or "any"
     kind = _kind(schema)
     if kind == "array":
-        return f"{_type(schema.get('items'), depth)}[]"
+        item = _type(schema.get("items"), depth)
+        return f"({item})[]" if "|" in item and not item.startswith("{") else f"{item}[]"
     if kind == "object" and depth:
         properties, required = _object(schema)
         inner = [f"{_name(name)}: {_type(properties[name], 0)}" for name in properties if name in required]
-        hidden = "..." if len(properties) > len(inner) and inner else ""
-        return "{" + ", ".join([*inner[:_FIELDS], *filter(None, [hidden])]) + "}" if inner else "object"
+        return _braces(inner[:_FIELDS], len(properties)) if inner else "object"
     form = schema.get("format")
     return f"{kind}({form})" if kind == "string" and form in ("date", "date-time", "time", "uuid") else kind
 
@@ -108,7 +108,11 @@ def _fields(schema: JsonValue, limit: int) -> str:
         return ""
     names = _main(list(properties), required, limit)
     inner = [f"{_name(n)}{_fields(properties[n], _INNER_FIELDS) if limit == _FIELDS else ''}" for n in names]
-    return "{" + ", ".join(inner + ["..."] * (len(properties) > len(names))) + "}"
+    return _braces(inner, len(properties))
+
+
+def _braces(shown: list[str], total: int) -> str:
+    return "{" + ", ".join(shown + ["..."] * (total > len(shown))) + "}"
 
 
 def _main(names: list[str], required: set[str], limit: int) -> list[str]:
