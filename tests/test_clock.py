@@ -321,6 +321,26 @@ def test_advance_charges_time_and_wakes_what_became_due() -> None:
     assert sorted(log) == [(2.5, "due"), (2.5, "thought"), (4.0, "later")]
 
 
+def test_no_jump_comes_between_a_cancel_and_its_effect() -> None:
+    clock, log = VirtualClock(), Log()
+
+    async def cancels_and_waits(child: asyncio.Task[None]) -> None:
+        try:
+            await clock.sleep(50.0)
+        except asyncio.CancelledError:
+            child.cancel()
+            await clock.wait(asyncio.gather(child, return_exceptions=True))
+            log.append((clock.now(), "child ended"))
+
+    async def main() -> None:
+        parent = clock.spawn(cancels_and_waits(clock.spawn(clock.sleep(9.0))))
+        clock.call_later(5.0, parent.cancel)
+        await clock.wait(parent)
+
+    asyncio.run(main())
+    assert log == [(5.0, "child ended")]
+
+
 def test_a_failing_task_frees_the_clock() -> None:
     clock, log = VirtualClock(), Log()
 

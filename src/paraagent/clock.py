@@ -105,6 +105,7 @@ class VirtualClock:
         self._sequence = 0
         self._cancelled = 0
         self._armed = False
+        self._rearm = False
 
     def now(self) -> float:
         return self._now
@@ -184,12 +185,18 @@ class VirtualClock:
 
     def _arm(self) -> None:
         """Look for a jump once everything that is ready now has run."""
-        if not self._armed:
+        if self._armed:
+            self._rearm = True
+        else:
             self._armed = True
             asyncio.get_running_loop().call_soon(self._jump)
 
     def _jump(self) -> None:
         self._armed = False
+        if self._rearm:  # a task went idle after this was arranged, and what it set off has yet to run
+            self._rearm = False
+            self._arm()
+            return
         self._drop_cancelled()
         if self._busy or not self._idle or not self._heap or self._heap[0][0] == math.inf:
             return
