@@ -7,10 +7,12 @@ same resource, so `POST /orders`, `GET /orders/{id}` and `POST /orders/{id}/canc
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from paraagent.catalog.names import singular, words
-from paraagent.types import EffectKind
+from paraagent.types import EffectKind, JsonValue
 
 
 def _set(text: str) -> frozenset[str]:
@@ -44,6 +46,7 @@ _NOUNS_TOO = _set(
 """Verbs that say nothing at the end of a name, where they are more often nouns."""
 _STRONG = frozenset({"create", "update", "delete", "get", "list", "insert", "remove", "search"})
 _VERBS = _READ | _CREATE | _UPDATE | _DELETE | _OTHER
+_DOTTED = _VERBS | {"post", "info", "me"}
 _SKIP = frozenset({"batch", "bulk", "admin", "async", "api"})
 _JOINTS = frozenset({"by", "for", "from", "to", "in", "with", "of", "on", "and", "or", "as", "into", "at", "using"})
 _VERSION = re.compile(r"^v?\d+(\.\d+)*((alpha|beta|preview)\d*)?$|^\d{4}-\d{2}(-\d{2})?$")
@@ -88,9 +91,25 @@ def _noun(parts: tuple[str, ...]) -> str:
     return "_".join((*parts[:-1], singular(parts[-1]))) if parts else ""
 
 
-def collections(paths: list[str]) -> frozenset[str]:
-    """Return the paths that hold members: every path that exists with a further `/{parameter}` in the same API."""
-    return frozenset(_blank(path.rsplit("/", 1)[0]) for path in paths if _is_parameter(path.rsplit("/", 1)[-1]))
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the other paths of an API say about one of its paths."""
+
+    collections: frozenset[str] = frozenset()
+    """Paths that hold members: they exist with a further `/{parameter}`."""
+    readable: frozenset[str] = frozenset()
+    """Paths that can be read, so what they end on is a thing and no verb."""
+
+    @classmethod
+    def of(cls, paths: Mapping[str, JsonValue]) -> Layout:
+        """Read it from an OpenAPI document's `paths`."""
+        parents = [_parent(path) for path in paths if _is_parameter(path.rstrip("/").rsplit("/", 1)[-1])]
+        readable = [_blank(path) for path, item in paths.items() if isinstance(item, dict) and "get" in item]
+        return cls(frozenset(parents), frozenset(readable))
+
+
+def _parent(path: str) -> str:
+    return _blank(path.rstrip("/").rsplit("/", 1)[0])
 
 
 def _blank(path: str) -> str:
@@ -102,15 +121,18 @@ def _is_parameter(segment: str) -> bool:
 
 
 class Place:
-    """Where a path ends: on a parameter, on a collection, or on a verb; and the noun it is about."""
+    """Where an operation's path ends: on a parameter, on a collection, or on a verb; and the noun it is about."""
 
-    def __init__(self, path: str, members: frozenset[str] = frozenset()) -> None:
+    def __init__(self, method: str, path: str, layout: Layout) -> None:
         path = path.split("?")[0].split("#")[0].rstrip("/")
         segments = [segment for segment in path.split("/") if segment]
-        self.collection = _blank(path) in members
+        blank = _blank(path)
+        self.collection = blank in layout.collections
         self.member = bool(segments) and _is_parameter(segments[-1])
         self.verb = ""
         self.resource = ""
+        self._thing = self.collection or (blank in layout.readable and method != "GET")
+        self._post = method == "POST"
         self._read(segments)
 
     def _read(self, segments: list[str]) -> None:
@@ -124,11 +146,11 @@ class Place:
             parts = self._parts(segment)
             if not parts or is_version("".join(parts)) or parts[0] in _PREFIXES:
                 continue
-            after_member = place > 0 and _is_parameter(segments[place - 1])
-            if self._is_verb(parts, place == len(segments) - 1, after_member):
+            before = segments[place - 1] if place else ""
+            if place == len(segments) - 1 and self._is_verb(parts, before):
                 self.verb = self.verb or "_".join(parts)
                 rest = parts[1:] if parts[0] in _VERBS else ()
-                if rest and rest[0] not in _JOINTS and not after_member:
+                if rest and rest[0] not in _JOINTS and not _is_parameter(before):
                     self.resource = _noun(rest)
                     return
                 continue
@@ -136,26 +158,33 @@ class Place:
             return
 
     def _parts(self, segment: str) -> tuple[str, ...]:
+        """Return a static segment's words, without file types and with a verb after a dot or colon set aside."""
         segment = segment.split("(")[0].split(";")[0].removeprefix("microsoft.graph.")
         head, colon, custom = segment.partition(":")
         if colon and custom:
             self.verb = self.verb or custom
         head = re.sub(r"\.(json|xml|php|do|aspx?|html?)$", "", head)
         stem, dot, tail = head.rpartition(".")
-        if dot and words(tail)[:1] and words(tail)[0] in _VERBS | {"post", "info", "me"}:
+        if dot and words(tail) and words(tail)[0] in _DOTTED:
             self.verb, head = self.verb or tail, stem
         return words(re.sub(r"\{[^{}]*\}", "", head))
 
-    def _is_verb(self, parts: tuple[str, ...], last: bool, after_member: bool) -> bool:
-        if not last or self.collection:
+    def _is_verb(self, parts: tuple[str, ...], before: str) -> bool:
+        """Tell whether the last segment is what is done: a known verb, or under POST a singular after a thing."""
+        if self._thing:
             return False
-        return parts[0] in _VERBS and (singular(parts[-1]) == parts[-1] or len(parts) > 1)
+        single = singular(parts[-1]) == parts[-1]
+        if parts[0] in _VERBS and (single or len(parts) > 1):
+            return True
+        after = words(before)
+        follows = _is_parameter(before) or (bool(after) and singular(after[-1]) != after[-1])
+        return self._post and single and len(parts) == 1 and follows
 
 
-def effect_of(method: str, path: str, operation: str, members: frozenset[str] = frozenset()) -> EffectKind:
+def effect_of(method: str, path: str, operation: str, layout: Layout = Layout()) -> EffectKind:
     """Return what an HTTP operation does to the world.
 
-    `members` is `collections(...)` of the API: a POST there creates, unless the operation's name says otherwise.
+    `layout` is that of the API: a POST to a collection creates, unless the operation's name says otherwise.
     """
     stated = verb_effect(operation) if operation else None
     method = method.upper()
@@ -166,7 +195,7 @@ def effect_of(method: str, path: str, operation: str, members: frozenset[str] = 
         return "delete"
     if method in ("PUT", "PATCH"):
         return stated if stated in ("create", "delete") else "update"
-    place = Place(path, members)
+    place = Place(method, path, layout)
     return (verb_effect(place.verb) or "action") if place.verb else stated or _post(path, place)
 
 
@@ -178,6 +207,6 @@ def _post(path: str, place: Place) -> EffectKind:
     return "create" if place.collection or (last and singular(last[-1]) != last[-1]) else "action"
 
 
-def resource_of(path: str, operation: str, members: frozenset[str] = frozenset()) -> str:
+def resource_of(method: str, path: str, operation: str, layout: Layout = Layout()) -> str:
     """Return the singular noun an HTTP operation works on, from its path, else from its name; "" if neither says."""
-    return Place(path, members).resource[:64] or noun_of(operation)[:64]
+    return Place(method.upper(), path, layout).resource[:64] or noun_of(operation)[:64]

@@ -79,7 +79,7 @@ class Document:
         self.output = Schemas(self.resolve, output=True)
         paths = raw.get("paths")
         self.paths: dict[str, JsonValue] = paths if isinstance(paths, dict) else {}
-        self.members = classify.collections(list(self.paths))
+        self.layout = classify.Layout.of(self.paths)
         self.credentials = _CREDENTIALS | self._declared_credentials()
 
     def resolve(self, ref: str) -> JsonValue:
@@ -133,8 +133,8 @@ def _tool(document: Document, path: str, method: str, item: JsonObject, raw: Jso
         description=describe(raw.get("summary") or item.get("summary"), raw.get("description")),
         parameters=parameters,
         returns=_answer(document, raw.get("responses")),
-        effect=classify.effect_of(method, path, _text(raw.get("operationId")), document.members),
-        resource=classify.resource_of(path, operation, document.members),
+        effect=classify.effect_of(method, path, _text(raw.get("operationId")), document.layout),
+        resource=classify.resource_of(method, path, operation, document.layout),
         provider=api.provider,
         api=api.name,
         api_title=api.title,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from paraagent.catalog.naming import slug
+from paraagent.catalog.naming import brand, slug
 from paraagent.catalog.sources import openapi
 from paraagent.catalog.sources.openapi import Api
 from paraagent.catalog.spec import Operation
@@ -80,4 +80,4 @@ def _identity(place: str, raw: JsonObject) -> tuple[str, str]:
     host = urlsplit(str(first.get("url", ""))).hostname if isinstance(first, dict) else None
     title = slug(str(about.get("title", "")))
     provider = str(about.get("x-providerName", "")) or (host or "").removeprefix("api.") or title or "local"
-    return provider.lower(), str(about.get("x-serviceName", "")) or title or slug(provider)
+    return provider.lower(), str(about.get("x-serviceName", "")) or brand(provider) or title

@@ -1,0 +1,34 @@
+"""Fixtures that the whole suite shares: a small catalog of fictional providers, built by the real code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paraagent.catalog.build import BuildConfig, build
+from paraagent.catalog.store import Catalog
+
+if TYPE_CHECKING:
+    from paraagent.search.search import SearchIndex
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """157 tools of 10 fictional providers."""
+    documents = tuple(str(path) for path in sorted(DATA.glob("*.json")))
+    config = BuildConfig(path=tmp_path_factory.mktemp("catalog") / "catalog.sqlite", add=documents, packages=False)
+    with build(config) as built:
+        yield built
+
+
+@pytest.fixture(scope="session")
+def index(catalog: Catalog) -> SearchIndex:
+    """Search over all tools of the fixture catalog."""
+    from paraagent.search.search import SearchIndex
+
+    return SearchIndex.build_in_memory(list(catalog))
