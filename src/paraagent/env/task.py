@@ -85,6 +85,8 @@ class Task:
     """Probability that any further call fails once with a transient kind."""
     literal_answer: str | None = None
     """For `direct` tasks: what the answer must contain."""
+    final_state: str = ""
+    """Hash of the world after the gold calls, and nothing else, have run."""
     catalog: str = ""
     """Digest of the catalog it was sampled from."""
 
