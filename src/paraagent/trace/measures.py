@@ -6,9 +6,10 @@ rewards and viewers.
 Times are seconds on the episode's clock. A *group* is the searches or the calls of one turn. Its **chain** is the
 longest path, summed over durations (dispatch to answer, retries included), through the actions that had to wait for
 each other: a call that links to another's result waits for it, and of two calls whose effects conflict the later one
-waits for the earlier. Searches and unrelated calls wait for nothing. No schedule with unlimited width can run a group
-faster than its chain, and turns follow each other, so `critical_path`, the sum of all chains, is a lower bound of the
-time this episode's groups take, and `model_seconds + critical_path` of the whole episode.
+waits for the earlier. Searches and unrelated calls wait for nothing, and a call that never ran takes no time. No
+schedule of unlimited width runs a group faster than its chain, and turns follow each other, so `critical_path`, the
+sum of all chains, is a lower bound of the time this episode's groups take, and `model_seconds + critical_path` of
+the whole episode.
 """
 
 from __future__ import annotations
@@ -67,11 +68,13 @@ def measure(events: Sequence[Event]) -> Measures:
     searches = [event for event in events if isinstance(event, SearchDone)]
     starts = [event for event in events if isinstance(event, CallStart)]
     ends = [event for event in events if isinstance(event, CallEnd)]
-    unanswered = {(e.turn, e.index) for e in starts} - {(e.turn, e.index) for e in ends}
+    started = {(e.turn, e.index) for e in starts}
+    unanswered = started - {(e.turn, e.index) for e in ends}
     widths: dict[int, int] = {}
     for turn in [e.turn for e in searches] + [e.turn for e in ends] + [turn for turn, _ in unanswered]:
         widths[turn] = widths.get(turn, 0) + 1
-    queries, batches = _by_turn(searches), _by_turn(ends)
+    queries = _by_turn(searches)
+    batches = _by_turn([end for end in ends if (end.turn, end.index) in started or end.shared_with is not None])
     return Measures(
         turns=len(turns),
         searches=len(searches),
@@ -79,7 +82,7 @@ def measure(events: Sequence[Event]) -> Measures:
         failed_calls=sum(end.error is not None for end in ends) + len(unanswered),
         mean_width=sum(widths.values()) / len(widths) if widths else 0.0,
         max_width=max(widths.values(), default=0),
-        makespan=max(map(_last, events)) - min(map(_first, events)) if events else 0.0,
+        makespan=max(map(_last, events)) - _first(events[0]) if events else 0.0,
         model_seconds=sum(turn.ended - turn.started for turn in turns),
         group_seconds=sum(map(_spread, queries)) + sum(map(_spread, batches)),
         critical_path=sum(max(map(seconds, group)) for group in queries)

@@ -121,12 +121,13 @@ def redactor(secrets: Iterable[str], mark: str = "[secret]") -> Callable[[str], 
 
 
 def _create(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
-    except FileExistsError as err:
-        raise TraceError(f"{path}: exists already and is never overwritten; choose another path") from err
+        return os.open(path, flags, 0o644)
     except OSError as err:
+        if path.exists():
+            raise TraceError(f"{path}: exists already and is never overwritten; choose another path") from err
         raise TraceError(f"{path}: cannot create the trace ({err.strerror})") from err
 
 

@@ -32,11 +32,13 @@ _CRITICAL, _OTHER = "█", "▒"
 
 def tell(view: EpisodeView) -> RenderableType:
     """Return the episode as something a rich console prints at any width of 60 columns or more."""
-    parts: list[RenderableType] = [_heading(view), _block(view.request)]
+    parts: list[RenderableType] = [_heading(view), _block(view.request), ""]
     for phase in view.phases:
         parts.append(_rule(_phase_title(phase), _span(phase.turns[0].message.started, _phase_end(phase))))
         for turn in phase.turns:
             parts.extend(_turn(turn))
+            if turn.kind != "answer":  # then the answer follows
+                parts.append("")
     parts.extend(_ending(view))
     return Group(*parts)
 
@@ -107,14 +109,15 @@ def _call(call: CallView) -> Iterator[tuple[str, Text]]:
     number = f"#{call.index + 1}"
     shown = call.arguments if call.end is None or call.end.raw_arguments is None else call.end.raw_arguments
     arguments = ", ".join(f"{key}={_json(value)}" for key, value in shown.items())
-    yield number, Text(one_line(f"{call.name}({arguments})", 300))
+    bound = f"${call.end.id} = " if call.end is not None and call.end.id is not None else ""
+    yield number, Text(one_line(f"{bound}{call.name}({arguments})", 300))
     if call.end is None:
         yield "", Text("no answer: the episode stopped first", "red")
     elif call.end.error is not None:
         injected = " (injected)" if call.end.injected else ""
         yield "", Text(f"{call.end.error}{injected}: {one_line(call.end.message or 'no message', 300)}", "red")
     elif call.end.shared_with is None:
-        yield "", Text.assemble(("= ", "bold green"), one_line(_json(call.end.value), 200))
+        yield "", Text.assemble(("→ ", "bold green"), one_line(_json(call.end.value), 200))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,8 @@ def _axis(calls: Sequence[CallView]) -> Text:
 
 
 def _bounds(calls: Sequence[CallView]) -> tuple[float, float]:
-    times = [call.started for call in calls] + [call.ended for call in calls if call.ended is not None]
+    ran = [call for call in calls if call.ran] or calls
+    times = [call.started for call in ran] + [call.ended for call in ran if call.ended is not None]
     return min(times), max(times)
 
 
@@ -181,9 +185,8 @@ def _status(call: CallView) -> Text:
 
 def _ending(view: EpisodeView) -> Iterator[RenderableType]:
     if view.answer is not None:
-        if not view.phases or view.phases[-1].kind != "answer":
-            yield _rule("Answer", "")
         yield _labelled([("answer", Text(plain(view.answer[:4000])))])
+        yield ""
     yield _rule("Verdict", "")
     yield _labelled([*_verdict(view), *_worst(view), ("totals", Text(_totals(view.measures)))])
 
@@ -263,7 +266,7 @@ def _span(begin: float, end: float) -> str:
 
 
 def _rule(title: str, note: str) -> RenderableType:
-    return Group("", Rule(Text.assemble((title, "bold"), (f" · {note}" if note else "", "dim")), align="left"))
+    return Rule(Text.assemble((title, "bold"), (f" · {note}" if note else "", "dim")), align="left")
 
 
 def _block(text: str) -> Padding:

@@ -8,10 +8,10 @@ Limits: a whole trace is held in memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -73,7 +73,7 @@ class CallView:
     @property
     def ran(self) -> bool:
         """Whether the tool was invoked for it, or an identical call's run was shared."""
-        return self.end is None or self.end.attempts > 0 or self.end.shared_with is not None
+        return self.start is not None or (self.end is not None and self.end.shared_with is not None)
 
     @property
     def started(self) -> float:
@@ -111,7 +111,7 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class PhaseView:
-    """A maximal run of turns of one kind."""
+    """A maximal run of turns of one kind, with the invalid turns in between."""
 
     kind: TurnKind
     number: int
@@ -185,12 +185,21 @@ class EpisodeView:
 
     @cached_property
     def phases(self) -> tuple[PhaseView, ...]:
-        """Maximal runs of turns of one kind; a turn without effect is a phase of kind `invalid`."""
-        counts: dict[TurnKind, int] = {}
+        """Maximal runs of turns of one kind; an invalid turn neither ends a phase nor starts one.
+
+        Invalid turns before the first phase make up one of kind `invalid`.
+        """
+        runs: list[tuple[TurnKind, list[TurnView]]] = []
+        for turn in self.turns:
+            if runs and turn.kind in (runs[-1][0], "invalid"):
+                runs[-1][1].append(turn)
+            else:
+                runs.append((turn.kind, [turn]))
+        counts: Counter[TurnKind] = Counter()
         phases = []
-        for kind, run in groupby(self.turns, lambda turn: turn.kind):
-            counts[kind] = counts.get(kind, 0) + 1
-            phases.append(PhaseView(kind, counts[kind], tuple(run)))
+        for kind, turns in runs:
+            counts[kind] += 1
+            phases.append(PhaseView(kind, counts[kind], tuple(turns)))
         return tuple(phases)
 
     @cached_property
