@@ -1,0 +1,168 @@
+"""Chooses tools for the steps of one part of a request, with their arguments and links.
+
+Place in the flow: layer 3, used by the `rules` policy. Every combination of the best-ranked tools is scored by what
+speaks for it: search score, the named service, the verb's effect, literals placed, required arguments filled from the
+clause or from an earlier step's answer, and fields that the asked facts name. Limits: at most `WIDTH` candidates a
+step; a step links only to steps before it in the same part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from paraagent.agent.policies.filling import Filled, fill
+from paraagent.agent.policies.reading import Part
+from paraagent.catalog.graph import Leaf, leaves
+from paraagent.catalog.names import BARE_WORDS, noun, parameter_identity, words
+from paraagent.types import Call, EffectKind, Hit, JsonObject, Tool
+
+WIDTH = 5
+_VERBS: dict[str, EffectKind] = {
+    **dict.fromkeys("get list show find fetch retrieve look check search read view query see lookup".split(), "read"),
+    **dict.fromkeys("create add make new register post insert open schedule book place submit".split(), "create"),
+    **dict.fromkeys("update change edit set modify rename replace patch".split(), "update"),
+    **dict.fromkeys("delete remove destroy erase drop cancel discard".split(), "delete"),
+}
+_STOP = frozenset("a an the of for to in on with and or its their that this new first given there id by from".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to run for one part."""
+
+    calls: tuple[Call, ...]
+    tools: tuple[Tool, ...]
+    score: float
+    complete: bool
+    """Whether every required argument has a value or a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One candidate for one step, scored alone."""
+
+    tool: Tool
+    filled: Filled
+    score: float
+
+
+def choose(
+    part: Part, name: str, hits: Sequence[Sequence[Hit]], barred: frozenset[str] = frozenset()
+) -> Choice | None:
+    """Return the best combination for a part, or None if a step has no candidate.
+
+    Args:
+        name: a letter for the part; its calls get the ids `a1`, `a2`...
+        hits: for each step what its search found, best first.
+        barred: tools that are known not to work.
+    """
+    options = [
+        [_option(part, clause, hit) for hit in found[:WIDTH] if hit.tool.name not in barred]
+        for clause, found in zip(part.steps, hits, strict=True)
+    ]
+    if not options or not all(options):
+        return None
+    choices = (_combine(part, name, combination) for combination in product(*options))
+    return max(choices, key=lambda choice: choice.score)
+
+
+def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> tuple[int, str] | None:
+    """Return which earlier step's answer holds a parameter's value, and where; the nearest step first."""
+    identity = parameter_identity(consumer, parameter)
+    tail = noun(parameter)[-1:]
+    for position in range(len(producers) - 1, -1, -1):
+        found = list(leaves(producers[position].returns, noun(producers[position].resource)))
+        exact = [leaf for leaf in found if leaf.identity == identity]
+        near = [leaf for leaf in found if identity.endswith(leaf.identity) or leaf.identity.endswith(identity)]
+        bare = [leaf for leaf in found if tail and tail[0] in BARE_WORDS and words(leaf.path)[-1:] == tail]
+        for group in (exact, near, bare):
+            if group:
+                return position, min(group, key=_depth).path
+    return None
+
+
+def _depth(leaf: Leaf) -> tuple[int, int]:
+    return leaf.path.count("."), len(leaf.path)
+
+
+def _option(part: Part, clause: str, hit: Hit) -> _Option:
+    filled = fill(hit.tool, clause)
+    score = 2.0 * hit.score + 0.8 * len(filled.arguments) - 0.6 * filled.unused
+    score += _verb_fit(clause, hit.tool) + _service_fit(part.service, hit.tool) + _word_fit(clause, hit.tool)
+    return _Option(hit.tool, filled, score)
+
+
+def _combine(part: Part, name: str, options: Sequence[_Option]) -> Choice:
+    score = 0.0
+    complete = True
+    calls: list[Call] = []
+    tools = [option.tool for option in options]
+    for position, option in enumerate(options):
+        arguments: JsonObject = dict(option.filled.arguments)
+        linked = 0
+        for parameter in option.filled.missing:
+            found = link(parameter, option.tool, tools[:position])
+            if found is None:
+                complete = False
+                score -= 3.0
+                continue
+            arguments[parameter] = f"${name}{found[0] + 1}.{found[1]}"
+            linked += 1
+        if position and not linked:
+            score -= 1.0
+        score += option.score + 0.5 * linked
+        calls.append(Call(option.tool.name, arguments, f"{name}{position + 1}"))
+    score += _fact_fit(part.facts, tools[-1])
+    if len({(tool.provider, tool.api) for tool in tools}) > 1:
+        score -= 3.0
+    return Choice(tuple(calls), tuple(tools), score, complete)
+
+
+def _verb_fit(clause: str, tool: Tool) -> float:
+    first = words(clause)[:1]
+    wanted = _VERBS.get(first[0]) if first else None
+    if wanted is None:
+        return 0.0
+    if wanted == tool.effect:
+        return 1.0
+    return -2.0 if "read" in (wanted, tool.effect) else -1.0
+
+
+def _service_fit(service: str, tool: Tool) -> float:
+    """Reward a tool of the service that is named; punish one of another service."""
+    wanted = {word for word in words(service) if len(word) > 1}
+    if not wanted:
+        return 0.0
+    have = set(words(f"{tool.api_title} {tool.provider} {tool.api}"))
+    flat = re.sub(r"[^a-z0-9]", "", f"{tool.provider} {tool.api_title}".lower())
+    share = sum(1 for word in wanted if word in have or word in flat) / len(wanted)
+    return 3.0 * share - 1.5
+
+
+def _word_fit(clause: str, tool: Tool) -> float:
+    """Return the share of the clause's words that the tool's name, path and description hold."""
+    wanted = {word for word in words(re.sub(r'"[^"]*"', " ", clause)) if word.isalpha() and word not in _STOP}
+    have = set(words(f"{tool.operation} {tool.path} {tool.description} {tool.resource}"))
+    return 2.0 * len(wanted & have) / len(wanted) if wanted else 0.0
+
+
+def _fact_fit(facts: Sequence[str], tool: Tool) -> float:
+    if not facts:
+        return 0.0
+    have = set(_field_words(tool.returns))
+    return 1.5 * sum(set(words(fact)) - _STOP <= have for fact in facts) / len(facts)
+
+
+def _field_words(schema: object, depth: int = 0) -> Iterator[str]:
+    if not isinstance(schema, dict) or depth > 5:
+        return
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        for name, child in properties.items():
+            yield from words(name)
+            yield from noun(name)
+            yield from _field_words(child, depth + 1)
+    yield from _field_words(schema.get("items"), depth + 1)

@@ -1,0 +1,143 @@
+"""The built-in policy: no model, no privileged information, only the request and what searches and calls return.
+
+Place in the flow: layer 3. It reads the request (`reading`), searches every step of every part at once, chooses tools
+(`choosing`), runs the whole DAG in one turn of linked calls, tries again where that can help, and answers
+(`answering`). Everything is recomputed from the context, so it keeps no state. It is the embedded default and the
+baseline that a learned policy has to beat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from string import ascii_lowercase
+
+from paraagent.agent.context import Context
+from paraagent.agent.policies.answering import state_facts
+from paraagent.agent.policies.arithmetic import calculate
+from paraagent.agent.policies.choosing import Choice, choose
+from paraagent.agent.policies.planning import call_plan
+from paraagent.agent.policies.reading import Part, read_request
+from paraagent.errors import ERROR_TRAITS
+from paraagent.protocol.plan import SearchPlan
+from paraagent.protocol.render import render_turn
+from paraagent.types import Call, Found, Hit, Reply, Result, Search
+
+ROUNDS = 4
+"""Execution turns at most; the first and up to three repairs."""
+
+
+class RulesPolicy:
+    """See the module."""
+
+    name = "rules"
+
+    async def act(self, context: Context) -> Reply:
+        """Return the next turn; needs no time and no tokens."""
+        return Reply(_turn(context))
+
+
+def _turn(context: Context) -> str:
+    direct = calculate(context.request)
+    if direct is not None:
+        return render_turn("This needs no tool.", answer=f"The answer is {direct}.")
+    parts = read_request(context.request)
+    if not parts:
+        return render_turn("There is nothing to do.", answer="Please say what you need.")
+    if not any(exchange.found for exchange in context.exchanges):
+        searches = [search for number, part in enumerate(parts) for search in _searches(part, number)]
+        slots = tuple(search.slot for search in searches)
+        return render_turn("I look for every tool I need at once.", plan=SearchPlan(slots), searches=searches)
+    state = _State(context, parts)
+    calls = state.next_calls() if state.rounds < ROUNDS and context.turns_left > 1 else []
+    if calls:
+        plan = call_plan(calls) if state.plan_due else None
+        return render_turn("I run everything that can run now.", plan=plan, calls=calls)
+    return render_turn("I have what can be had.", answer=state.answer())
+
+
+class _State:
+    """What has been found and done, read off the context."""
+
+    def __init__(self, context: Context, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.rounds = sum(1 for exchange in context.exchanges if exchange.results)
+        self.results = list(context.results())
+        self.plan_due = not context.exchanges or not context.exchanges[-1].results or self._last_failed(context)
+        found = {answer.search.slot: answer for exchange in context.exchanges for answer in exchange.found}
+        barred = frozenset(result.call.name for result in self.results if _is_hopeless(result))
+        self.choices = [self._choice(number, part, found, barred) for number, part in enumerate(parts)]
+
+    def next_calls(self) -> list[Call]:
+        """Return all calls that have not succeeded yet and still may."""
+        return [
+            call
+            for choice in self.choices
+            if choice is not None
+            for call in choice.calls
+            if self._result(call) is None and self._tries(call) < 3
+        ]
+
+    def answer(self) -> str:
+        return " ".join(
+            self._part_answer(part, choice) for part, choice in zip(self.parts, self.choices, strict=True)
+        )
+
+    def _choice(self, number: int, part: Part, found: dict[str, Found], barred: frozenset[str]) -> Choice | None:
+        hits: list[Sequence[Hit]] = []
+        for search in _searches(part, number):
+            answer = found.get(search.slot)
+            if answer is None or answer.nothing_fits:
+                return None
+            hits.append(answer.hits)
+        choice = choose(part, ascii_lowercase[number % 26], hits, barred)
+        return choice if choice is not None and choice.complete and choice.score > 0 else None
+
+    def _result(self, call: Call) -> Result | None:
+        """Return the success of this call, if it has one."""
+        return next((r for r in self.results if r.ok and r.call.id == call.id and r.call.name == call.name), None)
+
+    def _tries(self, call: Call) -> int:
+        return sum(r.call.id == call.id and r.call.name == call.name for r in self.results)
+
+    def _part_answer(self, part: Part, choice: Choice | None) -> str:
+        if choice is None:
+            what = "; ".join(part.steps) or part.text
+            return f"I cannot do this, no suitable tool exists: {what}."
+        done = [self._result(call) for call in choice.calls]
+        last = done[-1]
+        if last is None or None in done:
+            return f"I could not complete this: {'; '.join(part.steps)}. {self._reason(choice)}"
+        return " ".join(state_facts(part.facts, last.value)) or f"Done: {'; '.join(part.steps)}."
+
+    def _reason(self, choice: Choice) -> str:
+        names = {call.name for call in choice.calls}
+        failures = [r.error.message for r in self.results if r.error is not None and r.call.name in names]
+        return f"The last error was: {failures[-1]}" if failures else ""
+
+    @staticmethod
+    def _last_failed(context: Context) -> bool:
+        return any(not result.ok for result in context.exchanges[-1].results)
+
+
+def _is_hopeless(result: Result) -> bool:
+    """Tell whether the same tool need not be tried again: its own failure, and time will not mend it."""
+    error = result.error
+    return error is not None and not ERROR_TRAITS[error.kind].retry_helps and error.kind != "outcome_unknown"
+
+
+def _searches(part: Part, number: int) -> list[Search]:
+    """Return one search per step; slots are unique within the request and the same every time."""
+    searches = []
+    for position, step in enumerate(part.steps):
+        plain = _without_literals(step)
+        label = " ".join(re.findall(r"[A-Za-z]+", plain)[:5]).lower() or "tool"
+        slot = f"{label} {ascii_lowercase[number % 26]}{position + 1}"
+        searches.append(Search(slot, f"{part.service} {plain}".strip()))
+    return searches
+
+
+def _without_literals(step: str) -> str:
+    text = re.sub(r'"[^"]*"', " ", step)
+    kept = [word for word in text.split() if not re.search(r"[\d@_]|://", word)]
+    return " ".join(kept)
