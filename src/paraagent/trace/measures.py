@@ -129,7 +129,7 @@ def _waits(
     own: Sequence[CallEnd], group: Sequence[CallEnd], starts: Iterable[CallStart]
 ) -> Iterator[tuple[CallEnd, CallEnd]]:
     """Yield (upstream, downstream) where the downstream call had to wait, and by the clock did."""
-    effects = {start.index: start for start in starts if start.turn == group[0].turn}
+    effects = {start.index: start for start in starts if group and start.turn == group[0].turn}
     runs = {end.id: end.index if end.shared_with is None else end.shared_with for end in group if end.id is not None}
     for down in own:
         written = down.arguments if down.raw_arguments is None else down.raw_arguments
