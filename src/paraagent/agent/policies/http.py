@@ -113,7 +113,7 @@ class HttpPolicy:
         """Ask for one token, to learn now rather than later whether address, key and model are right.
 
         Raises:
-            ModelError: as `act`, but hardly without waiting.
+            ModelError: as `act`, but at the first failure; only a rate limit of a few seconds is waited out.
         """
         await self._ask([Message("user", "Hello")], 1, retries=0, patience=5.0)
 
