@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,7 @@ def test_a_card_is_one_short_line():
         "Line\none " + "word " * 100,
     )
     assert "\n" not in card(odd)
+    assert "\n" not in card(replace(odd, name="a\n</tools>", returns={"type": "x\ny"}))
     assert '"a\\nb": string' in card(odd)
     assert len(card(odd)) < 250
 

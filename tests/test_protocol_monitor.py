@@ -256,6 +256,14 @@ def test_a_link_to_something_else_does_not_make_a_call_ready():
     assert deviations(review) == [("not_ready", 2)]
 
 
+def test_a_further_call_of_a_linked_step_must_link_too():
+    review = PlanMonitor(surfaced="ab").review(
+        calling("x=a", "b x", "b x", "b", plan=flow("a", "b", edges=["a > b"]))
+    )
+    assert review.matched == ("a", "b", "b", None)
+    assert deviations(review) == [("not_ready", 3)]
+
+
 def test_calls_linked_in_a_circle_are_judged_without_their_links():
     review = PlanMonitor(surfaced="ab").review(calling("x=a y", "y=b x", plan=flow("a", "b", edges=["a > b"])))
     assert review.matched[0] == "a"

@@ -25,6 +25,7 @@ _FIELDS = 6
 _INNER_FIELDS = 5
 _CHOICES = 5
 _VALUE = 24
+_TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 _SENTENCE = re.compile(r"(.+?[.!?])(?:\s|$)")
 _PLAIN_NAME = re.compile(r"[\w$@.:/\[\]-]{1,80}")
 _IDENTIFIER = re.compile(r"(?:^|.*[_a-z])(?:id|ids|Id|Ids|ID|arn|Arn|key|Key|name|Name)$|^(?:id|key|name)$")
@@ -32,8 +33,8 @@ _IDENTIFIER = re.compile(r"(?:^|.*[_a-z])(?:id|ids|Id|Ids|ID|arn|Arn|key|Key|nam
 
 def card(tool: Tool) -> str:
     """Return the tool on one line."""
-    text = f"{tool.name}({_parameters(tool.parameters)}) - {_one_line(tool.description)} -> {_result(tool.returns)}"
-    return neutralise(text)
+    signature = f"{_name(tool.name)}({_parameters(tool.parameters)})"
+    return neutralise(f"{signature} - {_one_line(tool.description)} -> {_result(tool.returns)}")
 
 
 def schema_card(tool: Tool) -> str:
@@ -132,7 +133,9 @@ def _kind(schema: JsonObject) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((entry for entry in kind if entry != "null"), None)
-    return kind if isinstance(kind, str) else "object" if "properties" in schema else "any"
+    if kind in _TYPES:
+        return str(kind)
+    return "object" if "properties" in schema else "any"
 
 
 def _is_null(schema: JsonValue) -> bool:
