@@ -241,3 +241,10 @@ def test_nothing_fits_is_said_to_the_model() -> None:
 def test_a_budget_of_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="turns budget"):
         Budget(turns=0)
+
+
+def test_a_shared_result_points_at_the_call_that_ran_even_after_a_refused_one() -> None:
+    turn = render_turn("t", calls=[Call("pay", {}), Call("get_order", {"n": 1}), Call("get_order", {"n": 1})])
+    view, _, shop, _ = play([SEARCH, turn, ANSWER])
+    assert len(shop.called) == 1
+    assert [call.end.shared_with if call.end else None for call in view.calls] == [None, None, 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from paraagent.agent.prepare import canonical
@@ -60,6 +61,8 @@ class CallRecorder:
         self._emit(event, durable=self._durable and not effects.read_only)
 
     def call_ended(self, index: int, result: Result) -> None:
+        if result.shared_with is not None:
+            result = replace(result, shared_with=self._places[result.shared_with])
         self._emit(_end(self._turn, self._places[index], result))
 
     def answered(self, turn: int, index: int, result: Result) -> None:

@@ -62,8 +62,8 @@ def build(
         tell("building the search index", 0, 0)
         SearchIndex.open(built)
     found = built.info()
-    out.text.print(f"{found.tools:,} tools of {found.providers:,} providers in {found.path} ({found.bytes / 1e6:.0f} MB)")
-    out.text.print(f"digest {found.digest}")
+    out.text.print(f"{found.tools:,} tools of {found.providers:,} providers, {found.bytes / 1e6:.0f} MB")
+    out.text.print(f"{found.path}, digest {found.digest}", soft_wrap=True)
     out.finish(dataclasses.asdict(found))
 
 

@@ -1,6 +1,6 @@
 """Assembles the commands and catches what none of them foresaw.
 
-Place in the flow: layer 7. Command modules import the heavy parts inside their functions, so that `--help` is instant.
+Place in the flow: layer 7. Command modules import the heavy parts inside their functions: `--help` is instant.
 """
 
 from __future__ import annotations

@@ -26,8 +26,6 @@ def view(
     out = Output(as_json)
     found = load(_file(trace))
     out.text.print(tell(found))
-    if found.torn:
-        out.text.print("The last line of the trace was cut short and is left out.", style="yellow")
     measures = msgspec.to_builtins(found.measures)
     end = msgspec.to_builtins(found.end) if found.end else None
     out.finish({"request": found.request, "measures": measures, "end": end})

@@ -97,9 +97,12 @@ async def run(
     directory: RunDirectory,
     *,
     concurrency: int = 8,
+    redact: Callable[[str], str] | None = None,
     on_done: Callable[[str, EpisodeView], None] | None = None,
 ) -> Summary:
     """Play all episodes, at most `concurrency` at once, and return the figures of those that ended.
+
+    `redact` takes secrets out of every text before it is recorded.
 
     If the caller cancels, the episodes in flight are closed as cancelled and what was done is kept.
     """
@@ -112,7 +115,7 @@ async def run(
             on_done(name, found)
 
     waiting = iter(episodes)
-    workers = [asyncio.create_task(_worker(waiting, directory, keep)) for _ in range(max(1, concurrency))]
+    workers = [asyncio.create_task(_worker(waiting, directory, redact, keep)) for _ in range(max(1, concurrency))]
     try:
         await asyncio.gather(*workers)
     finally:
@@ -125,12 +128,15 @@ async def run(
 
 
 async def _worker(
-    waiting: Iterable[Episode], directory: RunDirectory, keep: Callable[[str, EpisodeView], None]
+    waiting: Iterable[Episode],
+    directory: RunDirectory,
+    redact: Callable[[str], str] | None,
+    keep: Callable[[str, EpisodeView], None],
 ) -> None:
     for episode in waiting:
         found = directory.finished(episode.name)
         if found is None:
-            with Recorder(directory.trace(episode.name)) as recorder:
+            with Recorder(directory.trace(episode.name), redact=redact) as recorder:
                 await episode.play(recorder)
             found = EpisodeView(recorder.events)
         keep(episode.name, found)
