@@ -257,11 +257,10 @@ def test_a_link_to_something_else_does_not_make_a_call_ready():
 
 
 def test_a_further_call_of_a_linked_step_must_link_too():
-    review = PlanMonitor(surfaced="ab").review(
-        calling("x=a", "b x", "b x", "b", plan=flow("a", "b", edges=["a > b"]))
-    )
-    assert review.matched == ("a", "b", "b", None)
-    assert deviations(review) == [("not_ready", 3)]
+    plan = flow("a d", "b", edges=["a > b"])
+    review = PlanMonitor(surfaced="abd").review(calling("x=a", "y=d", "b x", "b x", "b y", plan=plan))
+    assert review.matched == ("a", "d", "b", "b", None)
+    assert deviations(review) == [("not_ready", 4)]
 
 
 def test_calls_linked_in_a_circle_are_judged_without_their_links():
