@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paraagent.catalog.names import BARE_WORDS, is_bare, is_container, noun, path_noun
-from paraagent.types import JsonObject, JsonValue, Tool
+from paraagent.env.ids import shape
+from paraagent.env.schemas import properties, types
+from paraagent.types import JsonObject, Tool
 
 STRONG = frozenset({"id", "uuid", "guid", "uid", "sid", "gid", "arn", "identifier"})
 """Last words of names whose values are made by the service and never by its user."""
@@ -65,9 +67,7 @@ NAMED_LIKE_PEOPLE = frozenset(
 )
 """Words before `name` that call for a plausible name, which then identifies nothing."""
 
-_SPACE_FOR_DIGITS = 12
 _PLACEHOLDER = re.compile(r"\{\+?([^{}]+?)\*?\}")
-_OPAQUE_FORMATS = frozenset({"", "uuid", "guid", "int32", "int64", "arn", "uri", "id", "string", "number"})
 _ORDER = ("id", "identifier", "uuid", "guid", "uid", "sid", "arn", "name", "key", "slug", "number", "code")
 
 
@@ -117,14 +117,6 @@ def key_noun(text: str) -> str:
     return "".join(noun(text))
 
 
-def properties(schema: JsonValue) -> dict[str, JsonObject]:
-    """Return the property schemas of an object schema; whatever is not a schema object is left out."""
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return (
-        {name: child for name, child in found.items() if isinstance(child, dict)} if isinstance(found, dict) else {}
-    )
-
-
 def identifier(name: str, owner: tuple[str, ...]) -> tuple[str, str] | None:
     """Return the noun and the last word of a name that identifies something, as `("order", "id")`, else None.
 
@@ -142,26 +134,9 @@ def identifier(name: str, owner: tuple[str, ...]) -> tuple[str, str] | None:
     return "".join((*before[:-1], noun(before[-1])[-1])), parts[-1]
 
 
-def carries(schema: JsonValue) -> bool:
-    """Tell whether values of a schema can hold the digits by which the world recognises its own ids."""
-    if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
-        return False
-    kinds = types(schema)
-    if "string" in kinds:
-        limit = schema.get("maxLength")
-        return (not isinstance(limit, int) or limit >= _SPACE_FOR_DIGITS) and _opaque(schema)
-    limit = schema.get("maximum")
-    return "integer" in kinds and (not isinstance(limit, int | float) or limit >= 999_999_999)
-
-
-def types(schema: JsonObject) -> tuple[str, ...]:
-    """Return the JSON types that a schema names."""
-    kind = schema.get("type")
-    return (kind,) if isinstance(kind, str) else tuple(map(str, kind)) if isinstance(kind, list) else ()
-
-
-def _opaque(schema: JsonObject) -> bool:
-    return str(schema.get("format", "")).lower() in _OPAQUE_FORMATS
+def _checkable(schema: JsonObject, target: str, name: str) -> bool:
+    """Tell whether ids of this parameter can be told from invented ones."""
+    return shape(schema, target, (noun(name) or ("id",))[-1]) is not None
 
 
 def _placed(tool: Tool, schemas: dict[str, JsonObject]) -> list[str]:
@@ -180,7 +155,7 @@ def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     if not candidates:
         return None
     best = min(candidates, key=lambda name: (name not in required, _ORDER.index(noun(name)[-1])))
-    return Reference(best, key_noun(tool.resource), carries(schemas[best]))
+    return Reference(best, key_noun(tool.resource), _checkable(schemas[best], key_noun(tool.resource), best))
 
 
 def _names_resource(tool: Tool, name: str, schema: JsonObject) -> bool:
@@ -197,10 +172,12 @@ def _reference(tool: Tool, name: str, schema: JsonObject) -> Reference:
     before = path_noun(tool.path, name)
     found = identifier(name, before or noun(tool.resource))
     if found:
-        return Reference(name, found[0], carries(schema))
+        return Reference(name, found[0], _checkable(schema, found[0], name))
     parts = noun(name)
     same = parts == before
-    return Reference(name, "".join(parts if same or not before else before), same and carries(schema))
+    return Reference(
+        name, "".join(parts if same or not before else before), same and _checkable(schema, "".join(parts), name)
+    )
 
 
 def _parents(tool: Tool, schemas: dict[str, JsonObject], own: Reference | None) -> Iterator[Reference]:
@@ -213,7 +190,7 @@ def _parents(tool: Tool, schemas: dict[str, JsonObject], own: Reference | None) 
     for name in () if placed else _required(tool):
         found = identifier(name, ()) if name in schemas and (own is None or name != own.parameter) else None
         if found and found[1] in STRONG and types(schemas[name])[:1] in (("string",), ("integer",)):
-            yield Reference(name, found[0], carries(schemas[name]))
+            yield Reference(name, found[0], _checkable(schemas[name], found[0], name))
 
 
 def _required(tool: Tool) -> list[str]:

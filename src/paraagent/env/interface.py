@@ -1,0 +1,94 @@
+"""Everything the simulator derives from a tool's interface, made when first needed and kept.
+
+Place in the flow: layer 3; one `Interfaces` is shared by all episodes of a process, since nothing in it depends on an
+episode. Limits: the `KEPT` tools used last are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+
+import jsonschema_rs
+
+from paraagent.env.identity import Identity, identity
+from paraagent.env.ids import mix
+from paraagent.env.respond import Answers
+from paraagent.env.schemas import properties
+from paraagent.env.validate import Arguments
+from paraagent.types import JsonObject, JsonValue, Tool
+
+KEPT = 4096
+_TRIALS = 3
+
+
+class Interface:
+    """One tool and what was compiled from it."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    @cached_property
+    def identity(self) -> Identity:
+        return identity(self.tool)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.tool.parameters)
+
+    @cached_property
+    def returns(self) -> jsonschema_rs.Draft202012Validator:
+        """Tells whether an answer is one that the tool could give."""
+        return jsonschema_rs.Draft202012Validator(self.tool.returns)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """How the tool answers; cut down to what is required if the full answer breaks the tool's own schema."""
+        full = Answers(self.tool, self.identity)
+        if self._holds(full):
+            return full
+        brief = Answers(self.tool, self.identity, brief=True)
+        return brief if self._holds(brief) else full
+
+    def _holds(self, answers: Answers) -> bool:
+        return all(self.returns.is_valid(answers.sample(mix(trial, trial))) for trial in range(_TRIALS))
+
+    @cached_property
+    def _defaults(self) -> JsonObject:
+        schemas = properties(self.tool.parameters).items()
+        return {name: schema["default"] for name, schema in schemas if schema.get("default") is not None}
+
+    def meaning(self, arguments: JsonObject) -> JsonObject:
+        """Return arguments without those that only repeat a default, whole numbers as integers.
+
+        Two calls that mean the same leave the world in the same state.
+        """
+        defaults = self._defaults
+        return {
+            name: _whole(value)
+            for name, value in arguments.items()
+            if not (name in defaults and defaults[name] == value)
+        }
+
+
+class Interfaces:
+    """Interfaces by tool name."""
+
+    def __init__(self, find: Callable[[str], Tool | None]) -> None:
+        @lru_cache(maxsize=KEPT)
+        def get(name: str) -> Interface | None:
+            tool = find(name)
+            return None if tool is None else Interface(tool)
+
+        self.get: Callable[[str], Interface | None] = get
+        """Return the interface of the tool of this exact name, or None."""
+
+
+def _whole(value: JsonValue) -> JsonValue:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, dict):
+        return {name: _whole(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_whole(child) for child in value]
+    return value

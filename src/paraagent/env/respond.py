@@ -1,0 +1,80 @@
+"""Whole answers of one tool: a frame and, at its hole, the thing or the list of things.
+
+Place in the flow: layer 3; `behave` decides which thing a call is about, `shown` knows what it looks like, this puts it
+where the tool's response schema has it.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from paraagent.catalog.names import noun
+from paraagent.env.identity import Identity
+from paraagent.env.ids import mix, pick
+from paraagent.env.schemas import properties, types
+from paraagent.env.shown import Compiler, Shown, same
+from paraagent.types import JsonObject, JsonValue, Tool
+
+_COUNTS = frozenset({"total", "count", "totalcount", "totalresults", "totalitems", "size", "resultcount", "found"})
+_EXAMPLE = 0x5DEECE66D1234567
+
+
+class Answers:
+    """How one tool answers; compiled from its `returns`."""
+
+    def __init__(self, tool: Tool, identity: Identity, *, brief: bool = False) -> None:
+        """Compile; `brief` leaves out everything that the schema does not require."""
+        compiler = Compiler(brief)
+        owner = noun(tool.resource)
+        self.hole = identity.hole
+        self.many = identity.many
+        self.shown: Shown | None = None
+        """The thing at the hole; None if the tool shows none."""
+        self.frame: Shown | None = None
+        """The object around the hole; None if there is none."""
+        if self.hole is not None:
+            target = _below(tool.returns, self.hole)
+            self.shown = compiler.shown(_items(target) if self.many else target, owner, len(self.hole))
+        self._value = compiler.value(tool.returns, "", owner, 0) if self.hole is None else None
+        if self.hole:
+            self.frame = compiler.shown(tool.returns, owner, 0, self.hole)
+        top = properties(tool.returns) if self.many and self.hole else {}
+        self._counts = [name for name, schema in top.items() if same(name) in _COUNTS and "integer" in types(schema)]
+
+    def write(self, key: int, world: int, content: JsonValue) -> JsonValue:
+        """Return the whole answer with the thing or the list of things in its place."""
+        if self._value is not None:
+            return self._value(key, world)
+        if self.frame is None:
+            return content
+        answer = self.frame.linked(key, world)
+        node = answer
+        for name in cast(tuple[str, ...], self.hole)[:-1]:
+            node = cast(JsonObject, node[name])
+        node[cast(tuple[str, ...], self.hole)[-1]] = content
+        if self._counts and isinstance(content, list):
+            answer.update((name, len(content)) for name in self._counts if name in answer)
+        return answer
+
+    def sample(self, key: int) -> JsonValue:
+        """Return an answer about things of no world in particular."""
+        if self.shown is None:
+            return self.write(key, key, None)
+        things = [self.shown.thing(pick(mix(key, index)), key) for index in range(2 if self.many else 1)]
+        return self.write(key, key, cast(JsonValue, things if self.many else things[0]))
+
+
+def _items(schema: JsonObject) -> JsonObject:
+    items = schema["items"]
+    return items if isinstance(items, dict) else {}
+
+
+def _below(schema: JsonObject, path: tuple[str, ...]) -> JsonObject:
+    for name in path:
+        schema = properties(schema)[name]
+    return schema
+
+
+def example(name: str, schema: JsonObject) -> JsonValue:
+    """Return a small value that an argument could have."""
+    return Compiler(brief=True).value(schema, name, (), 0)(_EXAMPLE, 0)

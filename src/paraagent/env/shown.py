@@ -1,0 +1,220 @@
+"""How objects of one schema look: compiled once, then a few table look-ups per field.
+
+Place in the flow: layer 3, under `respond`. A thing's fields follow from its number alone, so every tool that shows it
+tells the same: the `customer_id` of an order, the `customer` inside it and the customer that is read later agree.
+
+Limits: wide objects are cut to `WIDTH` properties a level (required ones and identifiers stay), lists to a few items;
+next-page tokens and errors are left out; of alternatives the first is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import cast
+
+import jsonschema_rs
+
+from paraagent.catalog.names import is_container, noun, words
+from paraagent.env.identity import identifier
+from paraagent.env.ids import MASK, ODD, Shape, mix, number, pick, salt, shape
+from paraagent.env.schemas import kind_of, plain, properties
+from paraagent.env.values import Pick, scalar
+from paraagent.types import JsonObject, JsonValue
+
+WIDTH = (40, 12, 6, 4)
+"""Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
+_DEEPEST = 6
+_OMITTED = frozenset({"error", "warning", "next", "cursor", "continuation", "exception", "fault", "marker"})
+
+Make = Callable[[int, int], JsonValue]
+"""Makes a value from the 64 bits of its object and those of the world."""
+
+
+@lru_cache(maxsize=65536)
+def same(name: str) -> str:
+    """Return a field's name in the one spelling under which requests and answers are compared."""
+    return "".join(words(name))
+
+
+class Shown:
+    """How one object schema shows things; compiled."""
+
+    def __init__(self, schema: JsonObject, owner: tuple[str, ...]) -> None:
+        self.names = {same(name): name for name in properties(schema)}
+        self._schemas = properties(schema)
+        self._checks: dict[str, jsonschema_rs.Draft202012Validator] = {}
+        self.template: JsonObject = {}
+        self.picks: list[tuple[str, int, Pick]] = []
+        self.makes: list[tuple[str, Make]] = []
+        self.own: list[tuple[str, str, Shape]] = []
+        """The thing's own identifiers: field, last word of its name, form."""
+        self.salt = salt("".join(owner))
+        self._link = salt("link to " + "".join(owner))
+
+    def fill(self, key: int, world: int) -> JsonObject:
+        """Return the fields that 64 bits stand for, without the object's own identifiers."""
+        shown = self.template.copy()
+        for name, by, choose in self.picks:
+            shown[name] = choose((key ^ by) * ODD & MASK)
+        for name, make in self.makes:
+            shown[name] = make(key, world)
+        return shown
+
+    def thing(self, thing: int, world: int) -> JsonObject:
+        """Return a thing of this object's kind."""
+        space = mix(world, self.salt)
+        shown = self.fill(mix(space, thing), world)
+        digits = number(space, thing)
+        for name, _, form in self.own:
+            shown[name] = form(digits)
+        return shown
+
+    def linked(self, key: int, world: int) -> JsonObject:
+        """Return the thing that an object with these bits refers to."""
+        return self.thing(pick(mix(key, self._link)), world)
+
+    def overlay(self, shown: JsonObject, values: Mapping[str, JsonValue]) -> None:
+        """Write known values, keyed by `same`, over the fields of that name wherever the schema allows."""
+        for spelling, value in values.items():
+            name = self.names.get(spelling)
+            if name is not None:
+                value = _merged(shown.get(name), value)
+                if self.allows(name, value):
+                    shown[name] = value
+
+    def name_it(self, shown: JsonObject, id: JsonValue, word: tuple[str, ...]) -> None:
+        """Show a thing under the identifier it was asked for, in the field for identifiers of that word."""
+        fields = [name for name, last, _ in self.own if (last,) == word] or [name for name, last, _ in self.own]
+        text = str(id)
+        for value in (id, text, int(text) if text.isdecimal() and len(text) < 18 else None):
+            if fields and value is not None and self.allows(fields[0], value):
+                shown[fields[0]] = value
+                return
+
+    def allows(self, name: str, value: JsonValue) -> bool:
+        """Tell whether a field may have this value."""
+        check = self._checks.get(name)
+        if check is None:
+            check = self._checks[name] = jsonschema_rs.Draft202012Validator(self._schemas[name])
+        return check.is_valid(value)
+
+
+class Compiler:
+    """Turns schemas into functions; `brief` leaves out all that they do not require."""
+
+    def __init__(self, brief: bool) -> None:
+        self._brief = brief
+
+    def value(
+        self, schema: JsonValue, name: str, owner: tuple[str, ...], depth: int, hole: tuple[str, ...] | None = None
+    ) -> Make:
+        """Return how to make a value; at the end of `hole` there is None, to be replaced."""
+        if hole == () or not isinstance(schema, dict):
+            return lambda key, world: None
+        schema = plain(schema)
+        kind = kind_of(schema)
+        if kind == "object" and "enum" not in schema:
+            shown = self.shown(schema, owner, depth, hole)
+            return shown.linked if shown.own else shown.fill
+        if kind == "array" and "enum" not in schema:
+            return self._array(schema, name, owner, depth)
+        choose = scalar(name, schema, kind, owner)
+        return (lambda key, world: choose(key)) if choose else lambda key, world: None
+
+    def shown(
+        self, schema: JsonObject, owner: tuple[str, ...], depth: int, hole: tuple[str, ...] | None = None
+    ) -> Shown:
+        """Compile an object; `owner` is the noun that a bare `id` in it belongs to."""
+        schema = plain(schema)
+        shown = Shown(schema, owner)
+        for name in self._chosen(schema, owner, depth, hole):
+            child = plain(properties(schema)[name])
+            if hole and name == hole[0]:
+                shown.makes.append((name, self.value(child, name, _below_noun(name, owner), depth + 1, hole[1:])))
+            elif not self._field(shown, name, child, owner, depth):
+                continue
+            shown.template[name] = None
+        return shown
+
+    def _field(self, shown: Shown, name: str, child: JsonObject, owner: tuple[str, ...], depth: int) -> bool:
+        """Add one field to an object; False if no value for it can be found."""
+        kind = kind_of(child) if "enum" not in child else "enum"
+        found = identifier(name, owner)
+        form = shape(child, *found) if found and kind in ("string", "integer") else None
+        if found and form and found[0] == "".join(owner):
+            shown.own.append((name, found[1], form))
+        elif found and form:
+            shown.makes.append((name, _reference(found[0], form)))
+        elif kind == "object":
+            nested = self.shown(child, _below_noun(name, owner), depth + 1)
+            shown.makes.append((name, nested.linked if nested.own else _mixed(nested.fill, salt(same(name)))))
+        elif kind == "array":
+            array = self._array(child, name, _below_noun(name, owner), depth + 1)
+            shown.makes.append((name, _mixed(array, salt(same(name)))))
+        else:
+            choose = scalar(name, child, kind, owner)
+            if choose is None:
+                return False
+            shown.picks.append((name, salt(same(name)), choose))
+        return True
+
+    def _array(self, schema: JsonObject, name: str, owner: tuple[str, ...], depth: int) -> Make:
+        items = schema.get("items")
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        low = least if isinstance(least, int) else 0 if self._brief else 1
+        high = min(most, low + 1) if isinstance(most, int) else low + 1
+        if not isinstance(items, dict) or not items or depth > _DEEPEST:
+            return lambda key, world: cast(JsonValue, [None] * low)
+        found, item = identifier(name, ()), plain(items)
+        form = shape(item, *found) if found and kind_of(item) in ("string", "integer") else None
+        make = _reference(found[0], form) if found and form else self.value(items, name, owner, depth)
+        unique = schema.get("uniqueItems") is True
+
+        def array(key: int, world: int) -> JsonValue:
+            count = low + (key >> 40) % (high - low + 1)
+            made = [make(mix(key, index + 1), world) for index in range(count)]
+            return [value for index, value in enumerate(made) if value not in made[:index]] if unique else made
+
+        return array
+
+    def _chosen(
+        self, schema: JsonObject, owner: tuple[str, ...], depth: int, hole: tuple[str, ...] | None
+    ) -> list[str]:
+        """Return the properties to show: required ones, identifiers, then others while there is room."""
+        schemas = properties(schema)
+        required = schema.get("required")
+        must = set(cast(list[str], required)) if isinstance(required, list) else set()
+        must |= set(hole[:1]) if hole else set()
+        if depth > _DEEPEST or self._brief:
+            return [name for name in schemas if name in must]
+        wanted = [name for name in schemas if name in must or not _OMITTED.intersection(noun(name))]
+        wanted.sort(key=lambda name: (name not in must, identifier(name, owner) is None))
+        kept = set(wanted[: max(WIDTH[min(depth, len(WIDTH) - 1)], len(must))])
+        return [name for name in schemas if name in kept]
+
+
+def _reference(target: str, form: Shape) -> Make:
+    """Return how an object names the thing of another kind that it refers to."""
+    by, link = salt(target), salt("link to " + target)
+
+    def refer(key: int, world: int) -> JsonValue:
+        return form(number(mix(world, by), pick(mix(key, link))))
+
+    return refer
+
+
+def _mixed(make: Make, by: int) -> Make:
+    return lambda key, world: make(mix(key, by), world)
+
+
+def _below_noun(name: str, owner: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the noun that a bare `id` belongs to inside the field `name`."""
+    return owner if is_container(name) else noun(name)
+
+
+def _merged(old: JsonValue, new: JsonValue) -> JsonValue:
+    """Return `new`, over `old` where both are objects."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{name: _merged(old.get(name), value) for name, value in new.items()}}
+    return new
