@@ -104,10 +104,11 @@ class Loop:
         except ModelError as error:
             return self._finish("model_error", failure=str(error))
         review = self._monitor.review(turn)
-        notes = [fault.message for fault in turn.faults]
-        notes += [deviation.message for deviation in review.deviations]
-        self._note("protocol", [fault.message for fault in turn.faults])
-        self._note("plan", [deviation.message for deviation in review.deviations])
+        faults = [fault.message for fault in turn.faults]
+        deviations = [deviation.message for deviation in review.deviations if deviation.message not in faults]
+        self._note("protocol", faults)
+        self._note("plan", deviations)
+        notes = faults + deviations
         self._invalid = self._invalid + 1 if turn.kind == "invalid" else 0
         if turn.kind == "answer":
             return self._finish("answered", answer=turn.answer)
