@@ -504,6 +504,14 @@ def test_a_pause_outlives_its_group_if_servers_are_shared() -> None:
     assert times(results) == [(0, 1), (11, 12)]
 
 
+def test_a_short_pause_does_not_cut_a_long_one() -> None:
+    calls = [read("1", fail="rate_limited", retry_after=20), read("2", fail="rate_limited", retry_after=3, seconds=2)]
+    results, _, _ = run(
+        [*calls, read("$x.id"), read("3", name="read_b", id="x", seconds=4)], limits=Limits(attempts=1)
+    )
+    assert times(results)[2] == (21, 22)
+
+
 def test_at_most_so_many_calls_are_in_flight_per_server() -> None:
     results, box, _ = run([read(str(n)) for n in range(10)], limits=Limits(per_server=4))
     assert box.peak == 4
@@ -592,45 +600,75 @@ def test_cancelling_the_caller_stops_the_work_and_tells_the_observer_before_it_p
 
 
 def test_a_write_that_is_cancelled_before_its_first_step_did_not_happen() -> None:
-    async def main() -> tuple[list[Result], Box]:
+    async def main() -> tuple[list[Result], Box, Log]:
         clock = VirtualClock()
-        box = Box(clock)
-        group = CallGroup([write()], box, clock)
+        box, log = Box(clock), Log()
+        group = CallGroup([write(), write(n=2)], box, clock, observer=log)
         task = asyncio.ensure_future(group.run())
         await asyncio.sleep(0)  # the group has begun, its call has not
         group.cancel("too late")
-        return await task, box
+        return await task, box, log
 
-    results, box = asyncio.run(main())
-    assert kinds(results) == ["cancelled"]
+    results, box, log = asyncio.run(main())
+    assert kinds(results) == ["cancelled", "cancelled"]
     assert (results[0].attempts, box.invoked) == (0, {})
+    assert log.lines == ["0 start 0", "0 cancelled 0", "0 cancelled 1"]
+
+
+def test_cancelled_calls_leave_no_trace_at_a_shared_server() -> None:
+    async def main() -> list[Result]:
+        clock = VirtualClock()
+        box, servers = Box(clock), Servers[Run](clock, 1)
+        await run_group([read("1", seconds=9), read("2"), read("3")], box, clock, servers=servers, deadline=5.0)
+        return await run_group([read("4"), read("5")], box, clock, servers=servers)
+
+    assert times(asyncio.run(main())) == [(5, 6), (6, 7)]
+
+
+def stubborn(box: Box) -> Box:
+    """Make calls on `stubborn` ignore cancellation for 900 seconds."""
+    usual = box.call
+
+    async def call(tool: Tool, arguments: JsonObject) -> JsonValue:
+        while arguments["on"] == "stubborn" and box.clock.now() < 900.0:
+            try:
+                await box.clock.sleep(900.0 - box.clock.now())
+            except asyncio.CancelledError:
+                continue
+        return await usual(tool, arguments)
+
+    box.call = call  # type: ignore[method-assign]
+    return box
 
 
 def test_work_that_ignores_its_cancellation_is_left_behind() -> None:
-    async def main() -> list[Result]:
+    async def main() -> tuple[list[Result], list[Result]]:
         clock = VirtualClock()
-        box = Box(clock)
-        usual = box.call
-
-        async def stubborn(tool: Tool, arguments: JsonObject) -> JsonValue:
-            if arguments["on"] == "stubborn":
-                for _ in range(9):
-                    try:
-                        await clock.sleep(100.0)
-                    except asyncio.CancelledError:
-                        continue
-            return await usual(tool, arguments)
-
-        box.call = stubborn  # type: ignore[method-assign]
-        calls = [write("stubborn"), write("stubborn", n=2, seconds=1), read("1")]
+        box, servers = stubborn(Box(clock)), Servers[Run](clock, 2)
         limits = Limits(timeout=10.0)
-        results = await clock.spawn(run_group(calls[:1] + calls[2:], box, clock, limits=limits))
-        await clock.spawn(clock.sleep(2000.0))  # its late end must not disturb anything
-        return results
+        first = await clock.spawn(
+            run_group([write("stubborn"), read("1")], box, clock, limits=limits, servers=servers)
+        )
+        await clock.spawn(clock.sleep(2000.0))  # its late end must disturb nothing, nor free a place that is not its
+        box.peak = 0
+        return first, await run_group([read(str(n)) for n in range(6)], box, clock, servers=servers)
 
-    results = asyncio.run(main())
-    assert kinds(results) == ["outcome_unknown", None]
-    assert times(results) == [(0, 10 + GRACE), (0, 1)]
+    first, second = asyncio.run(main())
+    assert kinds(first) == ["outcome_unknown", None]
+    assert times(first) == [(0, 10 + GRACE), (0, 1)]
+    assert times(second)[-1] == (2017, 2018)
+
+
+def test_a_cancelled_group_repeats_nothing_that_had_just_timed_out() -> None:
+    async def main() -> tuple[list[Result], float]:
+        clock = VirtualClock()
+        group = CallGroup([read("stubborn")], stubborn(Box(clock)), clock, limits=Limits(timeout=10.0))
+        clock.call_later(12.0, group.cancel, "enough")
+        return await group.run(), clock.now()
+
+    results, now = asyncio.run(main())
+    assert kinds(results) == ["timeout"]
+    assert (results[0].attempts, now) == (1, 10 + GRACE)
 
 
 def test_a_tool_that_cancels_itself_fails_alone() -> None:
@@ -652,15 +690,17 @@ class Full(Exception):
 def test_what_the_observer_raises_ends_the_group_before_the_call_runs(when: str) -> None:
     clock = VirtualClock()
     box, log = Box(clock), Log()
+    asked: list[object] = []
 
     def full(*_: object) -> None:
+        asked.append(_)
         raise Full
 
     setattr(log, "call_started" if when == "start" else "call_ended", full)
     with pytest.raises(Full):
         asyncio.run(run_group([write("1"), write("2", seconds=9), write("1", n=2)], box, clock, observer=log))
     assert len(box.log) == (0 if when == "start" else 1)
-    assert box.in_flight == 0
+    assert (box.in_flight, len(asked)) == (0, 1)
 
 
 def test_a_write_is_announced_before_it_is_invoked() -> None:

@@ -200,7 +200,7 @@ class VirtualClock:
         self._drop_cancelled()
         if self._busy or not self._idle or not self._heap or self._heap[0][0] == math.inf:
             return
-        self._now = max(self._now, self._heap[0][0])
+        self._now = self._heap[0][0]
         try:
             self._fire()
         finally:
