@@ -87,12 +87,14 @@ def singular(word: str) -> str:
     return word[:-1]
 
 
+@lru_cache(maxsize=65536)
 def noun(name: str) -> tuple[str, ...]:
     """Return an identifier's words with the last one in the singular: `purchaseOrders` gives `purchase order`."""
     parts = words(name)
     return (*parts[:-1], singular(parts[-1])) if parts else ()
 
 
+@lru_cache(maxsize=65536)
 def is_container(name: str) -> bool:
     """Tell whether a response field of this name only wraps the thing itself."""
     parts = noun(name)

@@ -1,6 +1,7 @@
 """Requests that need no tool: arithmetic, dates, and facts that the request itself states.
 
-Place in the flow: layer 3, called by `tasks` for the kind `direct`. A policy that searches or calls here wastes turns.
+Place in the flow: layer 3, called by `tasks` for the kind `direct`. A policy that searches or calls here wastes
+turns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,20 @@ Puzzle = Callable[[Random], tuple[str, str]]
 _PEOPLE = ("Nadia", "Tomás", "Ingrid", "Kofi", "Mei", "Lukas", "Amara", "Joan", "Pavel", "Rosa", "Idris", "Hanna")
 _ROOMS = ("Alder", "Basalt", "Cedar", "Dune", "Ember", "Fjord", "Granite", "Heron", "Iris", "Juniper")
 _GOODS = ("pens", "folders", "mugs", "lamps", "badges", "notebooks", "cables", "chairs", "stickers", "batteries")
-_CITIES = ("Lisbon", "Oslo", "Nairobi", "Quito", "Hanoi", "Krakow", "Dublin", "Osaka", "Lyon", "Tunis", "Porto", "Graz")
+_CITIES = (
+    "Lisbon",
+    "Oslo",
+    "Nairobi",
+    "Quito",
+    "Hanoi",
+    "Krakow",
+    "Dublin",
+    "Osaka",
+    "Lyon",
+    "Tunis",
+    "Porto",
+    "Graz",
+)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -28,8 +42,8 @@ def _boxes(rng: Random) -> tuple[str, str]:
     gone = rng.randint(5, boxes * each // 3)
     frame = rng.choice(
         (
-            "We have {boxes} boxes with {each} {goods} in each. If we hand out {gone} of them, how many {goods} are left?",
-            "Suppose {boxes} boxes hold {each} {goods} apiece and {gone} {goods} are taken out. How many remain?",
+            "We have {boxes} boxes of {each} {goods} each. If we hand out {gone}, how many {goods} are left?",
+            "Suppose {boxes} boxes hold {each} {goods} and {gone} {goods} are taken out. How many remain?",
         )
     )
     return frame.format(boxes=boxes, each=each, goods=goods, gone=gone), str(boxes * each - gone)
@@ -37,8 +51,12 @@ def _boxes(rng: Random) -> tuple[str, str]:
 
 def _percent(rng: Random) -> tuple[str, str]:
     percent, base = rng.choice((5, 10, 15, 20, 25, 30, 35, 40, 60, 75, 80)), 20 * rng.randint(12, 400)
-    frame = rng.choice(("What is {percent} percent of {base}?", "Our budget is {base} and {percent}% of it goes to "
-                        "travel. How much is that?"))
+    frame = rng.choice(
+        (
+            "What is {percent} percent of {base}?",
+            "Our budget is {base} and {percent}% of it goes to travel. How much is that?",
+        )
+    )
     return frame.format(percent=percent, base=base), str(base * percent // 100)
 
 
@@ -52,7 +70,7 @@ def _product(rng: Random) -> tuple[str, str]:
 def _split(rng: Random) -> tuple[str, str]:
     people, each = rng.randint(3, 14), rng.randint(12, 90)
     return (
-        f"A bill of {people * each} euros is shared equally by {people} people. How many euros does each of them pay?",
+        f"A bill of {people * each} euros is shared equally by {people} people. How many euros does each pay?",
         str(each),
     )
 
@@ -76,7 +94,9 @@ def _later(rng: Random) -> tuple[str, str]:
 def _between(rng: Random) -> tuple[str, str]:
     start, days = _some_day(rng), rng.randint(20, 300)
     end = start + timedelta(days=days)
-    return f"How many days are there from {start.isoformat()} to {end.isoformat()}, not counting the first day?", str(days)
+    return f"How many days are there from {start.isoformat()} to {end.isoformat()}, not counting the first day?", str(
+        days
+    )
 
 
 def _weekday(rng: Random) -> tuple[str, str]:
@@ -87,8 +107,8 @@ def _weekday(rng: Random) -> tuple[str, str]:
 def _room(rng: Random) -> tuple[str, str]:
     (first, second), rooms, hour = rng.sample(_PEOPLE, 2), rng.sample(_ROOMS, 2), rng.randint(9, 16)
     return (
-        f"From my notes: {first} meets the auditors at {hour}:30 in room {rooms[0]}; {second} has a call at {hour}:00 in "
-        f"room {rooms[1]}. In which room does {second} have the call?",
+        f"From my notes: {first} meets the auditors at {hour}:30 in room {rooms[0]}; {second} has a call at {hour}:00 "
+        f"in room {rooms[1]}. In which room does {second} have the call?",
         rooms[1],
     )
 

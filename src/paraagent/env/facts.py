@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from paraagent.catalog.names import is_container, noun, words
-from paraagent.env.labels import label
+from paraagent.env.labels import field_label, label
 from paraagent.env.states import states
 from paraagent.env.task import Fact
 from paraagent.types import JsonValue
@@ -22,16 +22,22 @@ from paraagent.types import JsonValue
 LONGEST = 60
 _DEPTH = 4
 _WANTED = frozenset(
-    "status state total amount price balance cost name title email city country currency count score rating phone type "
-    "category version level priority quantity weight size duration role plan stage language timezone address company "
-    "temperature speed distance capacity stock owner author brand model color rate fee tax population number reason "
-    "created updated date deadline due expires starts ends published description summary message subject".split()
+    """
+    status state total amount price balance cost name title email city country currency count score rating phone
+    type category version level priority quantity weight size duration role plan stage language timezone address
+    company temperature speed distance capacity stock owner author brand model color rate fee tax population
+    number reason created updated date deadline due expires starts ends published description summary message
+    subject
+    """.split()
 )
 _UNWANTED = frozenset(
-    "url uri href link links self etag hash token secret key password cursor next previous page offset limit object kind "
-    "checksum signature raw html xml json base64 image icon thumbnail avatar logo photo picture path file schema class "
-    "namespace meta debug trace request odata extension callback template binary code reserved unknown deprecated sha "
-    "md5 blob data value id uuid guid uid arn sid error errors warning success ok".split()
+    """
+    url uri href link links self etag hash token secret key password cursor next previous page offset limit
+    object kind checksum signature raw html xml json base64 image icon thumbnail avatar logo photo picture path
+    file schema class namespace meta metadata debug paging pagination pager trace request odata extension
+    callback template binary code reserved unknown deprecated sha md5 blob data value id uuid guid uid arn sid
+    error errors warning success ok
+    """.split()
 )
 
 
@@ -45,7 +51,9 @@ class Candidate:
     score: int
 
 
-def choose(call: str, value: JsonValue, request: str, rng: Random, count: int, taken: Sequence[Fact] = ()) -> list[Fact]:
+def choose(
+    call: str, value: JsonValue, request: str, rng: Random, count: int, taken: Sequence[Fact] = ()
+) -> list[Fact]:
     """Return up to `count` facts about one answer, best ones more often; none if nothing is worth asking.
 
     Args:
@@ -96,11 +104,11 @@ def _leaves(
 
 def _label(path: tuple[str, ...], above: tuple[str, ...], alone: bool) -> str | None:
     """Return what to call a leaf: its own name, after the field around it where that is what it belongs to."""
-    own = label(path[-1])
-    if own is None or len(above) > 1 or (not above and not alone):
+    own = field_label(path[-1])
+    if own is None or len(own) < 3 or len(above) > 1 or (not above and not alone):
         return None
     outer = " ".join(noun(above[0])) if above else ""
-    if above and (label(above[0]) is None or len(outer.split()) > 2):
+    if above and (not _UNWANTED.isdisjoint(words(above[0])) or label(above[0]) is None or len(outer.split()) > 2):
         return None
     text = own if not outer or own.startswith(outer) else f"{outer} {own}"
     return f"{text} of the first one" if "0" in path and not above else None if "0" in path else text

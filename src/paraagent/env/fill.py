@@ -1,7 +1,7 @@
 """Fills a call's arguments with literals, and says what must exist in the world for them.
 
-Place in the flow: layer 3, used by `tasks`. Within one goal equal identifiers get equal values, so that the steps of a
-chain speak of the same project. Changes get something to change; reads now and then get a filter.
+Place in the flow: layer 3, used by `tasks`. Within one goal equal identifiers get equal values, so that the steps of
+a chain speak of the same project. Changes get something to change; reads now and then get a filter.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from dataclasses import dataclass, field
 from random import Random
 
 from paraagent.catalog.names import noun, parameter_identity, words
-from paraagent.env.identity import identity, properties
+from paraagent.env.identity import identity
 from paraagent.env.labels import label, thing_named
 from paraagent.env.literals import Literals
 from paraagent.env.repertoire import required
+from paraagent.env.schemas import properties
 from paraagent.env.task import Entity
 from paraagent.types import JsonObject, JsonValue, Tool
 
 FILTERED_READS = 0.15
 _WELCOME = frozenset(
-    "name title description note comment message status priority email city country currency amount quantity price color "
-    "label subject date due start end category language phone company summary reason role level visibility".split()
+    """
+    name title description note comment message status priority email city country currency amount quantity
+    price color label subject date due start end category language phone company summary reason role level
+    visibility
+    """.split()
 )
 _FILTERS = frozenset("query search q term keyword name status country city language category date title".split())
 
@@ -36,7 +40,7 @@ class Filler:
     entities: dict[tuple[str, str, str], Entity] = field(default_factory=dict)
 
     def fill(self, tool: Tool, linked: str | None) -> JsonObject | None:
-        """Return the literal arguments of a call whose parameter `linked` comes from elsewhere, or None if one fails."""
+        """Return a call's literal arguments, `linked` coming from elsewhere, or None if one cannot be stated."""
         schemas = properties(tool.parameters)
         filled: JsonObject = {}
         for name in required(tool):
@@ -51,7 +55,9 @@ class Filler:
             if value is not None:
                 filled[name] = value
         plain = [name for name in filled if not thing_named(tool, name)]
-        return None if tool.effect == "update" and not plain else filled
+        nothing_to_change = tool.effect == "update" and not plain
+        nothing_named = tool.effect == "delete" and not filled and not linked
+        return None if nothing_to_change or nothing_named else filled
 
     def _value(self, tool: Tool, name: str, schema: JsonObject) -> JsonValue:
         thing = thing_named(tool, name)
@@ -72,7 +78,8 @@ class Filler:
         """Note that the thing which a parameter names must be there before the episode."""
         found = identity(tool)
         for reference in (*found.parents, *([found.own] if found.own else [])):
-            if reference.parameter == name and reference.checked:
+            new = tool.effect == "create" and reference == found.own
+            if reference.parameter == name and reference.checked and not new:
                 entity = Entity(found.api, reference.noun, str(value), {})
                 self.entities[entity.api, entity.resource, entity.id] = entity
 

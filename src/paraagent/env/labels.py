@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import re
 
-from paraagent.catalog.names import BARE_WORDS, in_path, is_bare, is_container, noun, path_noun, words
+from paraagent.catalog.names import BARE_WORDS, in_path, is_bare, noun, path_noun, words
 from paraagent.env.identity import identity
 from paraagent.types import JsonValue, Tool
 
 _SPOKEN = frozenset(
-    "id url uri ip vat sku iso isin iban bic uuid html css sms dns ssl cpu ram gb mb kb tv gps api os ssh usd eur pdf csv "
-    "rss utc crm seo ean upc isbn imei mac vpc vm db hr qr mms cdn faq ttl vin ssn kyc aml esg nft".split()
+    """
+    id url uri ip vat sku iso isin iban bic uuid html css sms dns ssl cpu ram gb mb kb tv gps api os ssh usd eur
+    pdf csv rss utc crm seo ean upc isbn imei mac vpc vm db hr qr mms cdn faq ttl vin ssn kyc aml esg nft
+    """.split()
 )
+_NOUNS = {
+    "created": "creation time",
+    "created at": "creation time",
+    "created on": "creation time",
+    "updated": "time of the last update",
+    "updated at": "time of the last update",
+    "modified": "time of the last change",
+    "modified at": "time of the last change",
+    "starts at": "start time",
+    "ends at": "end time",
+    "expires at": "expiry time",
+    "published at": "publication time",
+}
+_PREPOSITIONS = frozenset("at on by to from for in of with is has was".split())
 _UPPER = _SPOKEN - {"gb", "mb", "kb"}
 _SHORT = frozenset("to of in on by at is no or x y z us go up".split())
 
@@ -23,9 +39,22 @@ _SHORT = frozenset("to of in on by at is no or x y z us go up".split())
 def label(name: str) -> str | None:
     """Return a name as words, `deliveryStatus` as `delivery status`, or None if nobody would say it."""
     parts = [part for part in words(name) if part]
+    parts = [part for place, part in enumerate(parts) if place == 0 or part != parts[place - 1]]
     if not parts or len(parts) > 5 or not all(map(_sayable, parts)):
         return None
     return " ".join(part.upper() if part in _UPPER else part for part in parts)
+
+
+def field_label(name: str) -> str | None:
+    """Return what to call the value of a field, `confirmedAt` as `time it was confirmed`, or None if nothing fits."""
+    text = label(name)
+    if text is None or text in _NOUNS:
+        return text and _NOUNS[text]
+    parts = text.split()
+    if len(parts) == 2 and parts[1] in ("at", "on") and parts[0].endswith("ed"):
+        return f"time it was {parts[0]}"
+    loose = not _PREPOSITIONS.isdisjoint(parts) or parts[-1].endswith("ed")
+    return None if loose else text
 
 
 def _sayable(word: str) -> bool:
@@ -49,7 +78,8 @@ def thing_named(tool: Tool, parameter: str) -> tuple[str, ...] | None:
     parts = noun(parameter)
     if not parts or not names_thing(tool, parameter):
         return None
-    if tool.effect == "create" and parameter_noun(tool, parameter) == noun(tool.resource):
+    chosen = tool.effect == "create" and not in_path(tool.path, parameter)
+    if chosen and parameter_noun(tool, parameter) == noun(tool.resource):
         return None
     parts = parameter_noun(tool, parameter)
     return parts if parts and parts[-1] not in BARE_WORDS and all(map(_sayable, parts)) else None
@@ -60,10 +90,8 @@ def parameter_noun(tool: Tool, parameter: str) -> tuple[str, ...]:
     parts = noun(parameter)
     before = path_noun(tool.path, parameter) or noun(tool.resource)
     if is_bare(parts):
-        parts = before
-    elif parts[-1] in BARE_WORDS:
-        parts = parts[:-1]
-    return tuple(part for part in parts if not is_container(part)) or parts
+        return before
+    return parts[:-1] if parts[-1] in BARE_WORDS else parts
 
 
 def names_thing(tool: Tool, parameter: str) -> bool:

@@ -18,62 +18,65 @@ from paraagent.catalog.names import noun, words
 from paraagent.types import JsonObject, JsonValue
 
 _UNSTATABLE = frozenset(
-    {"token", "password", "secret", "signature", "authorization", "auth", "apikey", "nonce", "cursor", "base64", "hash"}
-    | {"credential", "cookie", "session", "checksum", "etag", "callback", "xml", "json", "html", "sql", "hmac", "csrf"}
+    {
+        "token",
+        "password",
+        "secret",
+        "signature",
+        "authorization",
+        "auth",
+        "apikey",
+        "nonce",
+        "cursor",
+        "base64",
+        "hash",
+    }
+    | {
+        "credential",
+        "cookie",
+        "session",
+        "checksum",
+        "etag",
+        "callback",
+        "xml",
+        "json",
+        "html",
+        "sql",
+        "hmac",
+        "csrf",
+    }
     | {"certificate", "pem", "binary", "bytes", "file", "image", "script", "jwt", "policy", "template", "yaml"}
 )
-_TOPICS = (
-    "solar panels",
-    "coffee beans",
-    "city parks",
-    "jazz guitar",
-    "winter boots",
-    "electric bikes",
-    "garden tools",
-    "board games",
-    "night trains",
-    "olive oil",
-    "rock climbing",
-    "home office",
-    "tea sets",
-    "wooden desks",
-    "trail running",
-    "lake houses",
-    "used books",
-    "green energy",
-    "street food",
-    "wool blankets",
+_TOPICS = tuple(
+    " ".join(
+        """
+    solar panels; coffee beans; city parks; jazz guitar; winter boots; electric bikes; garden tools; board
+    games; night trains; olive oil; rock climbing; home office; tea sets; wooden desks; trail running; lake
+    houses; used books; green energy; street food; wool blankets
+    """.split()
+    ).split("; ")
 )
-_NAMES = (
-    "Blue Harbor",
-    "North Ridge",
-    "Maple Court",
-    "Silver Pine",
-    "Red Canyon",
-    "Amber Field",
-    "Quiet River",
-    "Stone Bridge",
-    "Green Valley",
-    "Copper Hill",
-    "Bright Meadow",
-    "Iron Gate",
-    "Lakeside",
-    "Old Mill",
-    "Sunrise",
-    "West Pier",
-    "Clear Creek",
-    "Golden Gate",
-    "High Peak",
-    "Summer Lane",
+_NAMES = tuple(
+    " ".join(
+        """
+    Blue Harbor; North Ridge; Maple Court; Silver Pine; Red Canyon; Amber Field; Quiet River; Stone Bridge;
+    Green Valley; Copper Hill; Bright Meadow; Iron Gate; Lakeside; Old Mill; Sunrise; West Pier; Clear Creek;
+    Golden Gate; High Peak; Summer Lane
+    """.split()
+    ).split("; ")
 )
-_NOTES = (
-    "Please handle this before Friday",
-    "Requested by the finance team",
-    "Follow up with the customer next week",
-    "Updated after the quarterly review",
-    "Needs a second look by support",
-    "Agreed on the phone this morning",
+_NOTES = tuple(
+    " ".join(
+        """
+    Please handle this before Friday; Requested by the finance team; Follow up with the customer next week;
+    Updated after the quarterly review; Needs a second look by support; Agreed on the phone this morning
+    """.split()
+    ).split("; ")
 )
+
+
+_CALENDAR = {"month": 13, "day": 29, "hour": 24, "week": 53, "quarter": 5}
+_PAGING = {"offset": 0, "skip": 0, "page": 1, "limit": 20, "size": 20, "count": 20, "top": 20, "take": 20}
 
 
 class Literals:
@@ -96,8 +99,17 @@ class Literals:
         if schema.get("format") in ("uuid", "guid"):
             return self._fake.uuid4()
         short = "".join(thing)[:3] or "ref"
-        forms = (f"{short}_{rng.randrange(16**6):06x}", f"{rng.randrange(10_000, 99_999)}", f"{short}{rng.randrange(1000)}")
-        forms = (*forms, f"{short.upper()}-{rng.randrange(1000, 9999)}", self._fake.uuid4(), f"{rng.randrange(16**8):08x}")
+        forms = (
+            f"{short}_{rng.randrange(16**6):06x}",
+            f"{rng.randrange(10_000, 99_999)}",
+            f"{short}{rng.randrange(1000)}",
+        )
+        forms = (
+            *forms,
+            f"{short.upper()}-{rng.randrange(1000, 9999)}",
+            self._fake.uuid4(),
+            f"{rng.randrange(16**8):08x}",
+        )
         return next((form for form in forms if self._checked(schema, form) is not None), None)
 
     def value(self, name: str, schema: JsonObject) -> JsonValue:
@@ -133,8 +145,10 @@ class Literals:
             return round(rng.uniform(-170, 170), 4)
         if last == "year" and whole:
             return rng.randrange(2018, 2026)
-        if last == "month" and whole:
-            return rng.randrange(1, 13)
+        if last in _CALENDAR and whole:
+            return rng.randrange(1, _CALENDAR[last])
+        if last in _PAGING:
+            return self._checked(schema, _PAGING[last])
         low, high = _bounds(schema)
         value = rng.randrange(low, high + 1)
         if whole or rng.random() < 0.4:
@@ -144,7 +158,9 @@ class Literals:
     def _formatted(self, form: str, parts: tuple[str, ...]) -> str | None:
         last = parts[-1] if parts else ""
         if form == "date-time":
-            return self._date() + f"T{self._random.randrange(7, 20):02d}:{self._random.choice((0, 15, 30, 45)):02d}:00Z"
+            return (
+                self._date() + f"T{self._random.randrange(7, 20):02d}:{self._random.choice((0, 15, 30, 45)):02d}:00Z"
+            )
         if form == "date":
             return self._date()
         if form in ("uuid", "guid"):
@@ -186,7 +202,12 @@ class Literals:
             "year": lambda: str(rng.randrange(2018, 2026)),
         }
         joined = "".join(parts[-2:])
-        pairs = {"phonenumber": "phone", "countrycode": "country", "currencycode": "currency", "postalcode": "postcode"}
+        pairs = {
+            "phonenumber": "phone",
+            "countrycode": "country",
+            "currencycode": "currency",
+            "postalcode": "postcode",
+        }
         pairs |= {"languagecode": "language", "timezone": "timezone", "ipaddress": "ip", "emailaddress": "email"}
         pairs |= {"firstname": "firstname", "lastname": "lastname", "username": "username", "companyname": "company"}
         pairs |= {"cityname": "city", "startdate": "date", "enddate": "date", "domainname": "domain"}
@@ -197,7 +218,18 @@ class Literals:
         last = parts[-1] if parts else ""
         if last in ("q", "query", "search", "term", "keyword", "phrase", "topic", "subject", "tag"):
             return self._random.choice(_TOPICS)
-        if last in ("description", "note", "comment", "message", "reason", "text", "body", "content", "summary", "memo"):
+        if last in (
+            "description",
+            "note",
+            "comment",
+            "message",
+            "reason",
+            "text",
+            "body",
+            "content",
+            "summary",
+            "memo",
+        ):
             return self._random.choice(_NOTES)
         if last in ("name", "title", "label", "caption", "headline", "nickname", "alias"):
             return self._random.choice(_NAMES)
@@ -205,7 +237,9 @@ class Literals:
 
     def _example(self, schema: JsonObject) -> str | None:
         examples = schema.get("examples")
-        first = examples[0] if isinstance(examples, list) and examples else schema.get("example", schema.get("default"))
+        first = (
+            examples[0] if isinstance(examples, list) and examples else schema.get("example", schema.get("default"))
+        )
         return first if isinstance(first, str) and _sayable(first) else None
 
     def _date(self) -> str:
@@ -214,7 +248,7 @@ class Literals:
 
     def _checked(self, schema: JsonObject, value: JsonValue) -> JsonValue:
         """Return the value if the schema allows it, else None."""
-        if value is None or isinstance(value, str) and not value:
+        if value in (None, ""):
             return None
         try:
             return value if jsonschema_rs.is_valid(schema, value) else None

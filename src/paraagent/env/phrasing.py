@@ -1,8 +1,9 @@
 """Writes the request of a task the way a person would: services by their names, operations in plain words.
 
-Place in the flow: layer 3, after `tasks` has chosen the steps. Every literal argument stands verbatim in the text, every
-fact that will be checked is asked for by name, no tool is named. `rewrite` lets a language model say it differently and
-refuses what loses a literal. Limits: English; two requests for the same goals differ only in their frames.
+Place in the flow: layer 3, after `tasks` has chosen the steps. Every literal argument stands verbatim in the text,
+every fact that will be checked is asked for by name, no tool is named. `rewrite` lets a language model say it
+differently and refuses what loses a literal. Limits: English; two requests for the same goals differ only in their
+frames.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ _CHAIN_FRAMES = (
     "Please {first} on {service}. {Then}{rest} and give me {facts}.",
     "Could you {first} in {service}? {Then}{rest}, and report {facts}.",
 )
+_SILENT_CHAIN_FRAMES = (
+    "On {service}, {first}. {Then}{rest}.",
+    "In {service}, first {first}; {then}{rest}.",
+    "Please {first} on {service}. {Then}{rest}.",
+)
 _SILENT_FRAMES = ("On {service}, {do}.", "Please {do} on {service}.", "Could you {do} in {service}?")
 _NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 _SEARCHED = frozenset({"q", "query", "search", "term", "keyword", "phrase", "text"})
@@ -63,10 +69,12 @@ def sentence(goal: Goal, rng: Random) -> str:
     facts = asked(goal.facts)
     if len(clauses) == 1:
         frame = rng.choice(_FRAMES if facts else _SILENT_FRAMES)
-        return _capital(frame.format(On=rng.choice(("On", "In", "With")), service=service, do=clauses[0], facts=facts))
+        return _capital(
+            frame.format(On=rng.choice(("On", "In", "With")), service=service, do=clauses[0], facts=facts)
+        )
     then = rng.choice(("then ", "after that, ", "next, "))
     rest = ", then ".join(clauses[1:])
-    frame = rng.choice(_CHAIN_FRAMES)
+    frame = rng.choice(_CHAIN_FRAMES if facts else _SILENT_CHAIN_FRAMES)
     return _capital(
         frame.format(service=service, first=clauses[0], rest=rest, facts=facts, then=then, Then=_capital(then))
     )
@@ -127,7 +135,9 @@ def rewrite(text: str, must_keep: Sequence[str], model: Callable[[str], str]) ->
     rewritten = model(text).strip()
     lost = [literal for literal in must_keep if literal not in rewritten]
     if lost or not rewritten:
-        raise UsageError(f"the rewritten request lost {', '.join(map(repr, lost)) or 'everything'}: keep the original")
+        raise UsageError(
+            f"the rewritten request lost {', '.join(map(repr, lost)) or 'everything'}: keep the original"
+        )
     return rewritten
 
 
@@ -144,7 +154,8 @@ def _placed(
     """Put a reference where the operation mentions its noun, or at the end of the `for ...` that follows."""
     words = r"[ -]?".join(map(re.escape, noun))
     pattern = (
-        rf"\b(?:(?:an?|the|your|this|that|any) )(?P<head>(?:[\w-]+ )??{words})(?: ids?| number)?"
+        rf"(?:\b(?:an?|the|your|this|that|any|one|each|every) (?=(?:[\w-]+ )?{words})"
+        rf"|(?<=for )|(?<=of )|(?<=in )|(?<=to )|(?<=from ))(?P<head>(?:[\w-]+ )??{words})(?: ids?| number)?"
         rf"(?=$|'s|,| (?:of|for|in|on|by|to|from|with|at|and|or)\b)"
     )
     if noun and (match := re.search(pattern, thing, re.IGNORECASE)):

@@ -1,7 +1,8 @@
 """The tools that tasks can be made of, API by API, loaded when first drawn.
 
-Place in the flow: layer 3, between the catalog and `tasks`. A tool is usable if it can be put in words (`wording`) and
-every required parameter can be stated by a person or linked. Limits: the parts drawn last are kept, `KEPT` tools in all.
+Place in the flow: layer 3, between the catalog and `tasks`. A tool is usable if it can be put in words (`wording`)
+and every required parameter can be stated by a person or linked. Limits: the parts drawn last are kept, `KEPT` tools
+in all.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from functools import cached_property
 
 from paraagent.catalog.graph import Edge, mine
 from paraagent.catalog.store import Catalog
-from paraagent.env.identity import properties
 from paraagent.env.labels import label, thing_named
+from paraagent.env.schemas import properties
 from paraagent.env.splits import serves
 from paraagent.env.wording import Wording, wording
 from paraagent.types import Split, Tool
@@ -49,11 +50,14 @@ class Repertoire:
         self._apis: dict[str, list[str]] = defaultdict(list)
         for provider, api in catalog.apis():
             self._apis[provider].append(api)
+        self._providers: dict[Split, tuple[str, ...]] = {}
         self._parts: OrderedDict[tuple[str, str], tuple[Part, int]] = OrderedDict()
 
-    def providers(self, split: Split) -> list[str]:
+    def providers(self, split: Split) -> tuple[str, ...]:
         """Return the providers that tasks of a split may use, sorted."""
-        return [provider for provider in sorted(self._apis) if serves(provider, split)]
+        if split not in self._providers:
+            self._providers[split] = tuple(provider for provider in sorted(self._apis) if serves(provider, split))
+        return self._providers[split]
 
     def apis(self, provider: str) -> Sequence[str]:
         return self._apis[provider]
@@ -84,6 +88,6 @@ def statable(tool: Tool) -> bool:
     """Tell whether a person could state every required parameter: few of them, each with a name one would say."""
     names, schemas = required(tool), properties(tool.parameters)
     return len(names) <= MAX_REQUIRED and all(
-        name in schemas and schemas[name].get("type") != "object" and (thing_named(tool, name) or label(name))
+        name in schemas and schemas[name].get("type") != "object" and (label(name) or thing_named(tool, name))
         for name in names
     )

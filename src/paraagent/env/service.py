@@ -48,7 +48,10 @@ def _product(title: str) -> str:
     if not kept or not re.search(r"[A-Za-z]{2}", " ".join(kept)):
         return ""
     spoken = " ".join(parts) if len(kept) > 1 and re.search(r"\b(?:of|for|and|the)\b", title) else " ".join(kept)
-    spoken = re.sub(r"(?i)\s*\b(?:rest(?:ful)?\s+)?apis?\b.*$", "", spoken).strip(" -.").removesuffix("'s") or " ".join(kept)
+    spoken = re.sub(r"(?i)\s*\b(?:rest(?:ful)?\s+)?apis?\b.*$", "", spoken).strip(" -.").removesuffix(
+        "'s"
+    ) or " ".join(kept)
+    spoken = re.sub(r"\s\d+$", "", spoken)
     good = spoken.isascii() and len(spoken.split()) <= MAX_WORDS
     return spoken if good else ""
 

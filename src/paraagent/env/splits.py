@@ -30,7 +30,7 @@ def serves(provider: str, split: Split) -> bool:
 
 
 def may_be_goal(tool: Tool, split: Split) -> bool:
-    """Tell whether the tool may end a chain in this split: held-out tools only in `test-seen`, the others only not."""
+    """Tell whether the tool may end a chain: held-out ones in `test-seen` alone, the others elsewhere."""
     if split not in ("train", "test-seen"):
         return True
     return (_percent(f"tool:{tool.name}") < HELD_OUT_PERCENT) == (split == "test-seen")

@@ -3,8 +3,8 @@
 Place in the flow: layer 3, used by `verify` and, before that, by the sampler (a fact that the request already states
 asks for nothing). Text is compared without case, with `_` and `-` as spaces, at word boundaries: `open` is not stated
 by `reopened`. Numbers are compared as numbers with or without thousands separators, and a longer decimal may be
-rounded to two or more places. Dates may be written in ISO form or with the month's name; a time needs hour and minute.
-Limits: English month names; whether the sentence around a value negates it is not judged.
+rounded to two or more places. Dates may be written in ISO form or with the month's name; a time needs hour and
+minute. Limits: English month names; whether the sentence around a value negates it is not judged.
 """
 
 from __future__ import annotations

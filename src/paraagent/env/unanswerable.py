@@ -1,8 +1,8 @@
 """Requests that no tool in the catalog serves: invented services, and real services that lack the operation.
 
 Place in the flow: layer 3, called by `tasks` for the kind `unanswerable`. An invented service bears a name that no
-provider has. A missing operation is a change to a kind of thing that the provider only lets one read: no writing tool of
-the provider speaks of that thing. Limits: absence is judged by words in names, paths and descriptions.
+provider has. A missing operation is a change to a kind of thing that the provider only lets one read: no writing tool
+of the provider speaks of that thing. Limits: absence is judged by words in names, paths and descriptions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,22 @@ from paraagent.catalog.names import noun, singular, words
 from paraagent.env.service import service_name
 from paraagent.types import Tool
 
-_SYLLABLES = ("zor", "quan", "vex", "lumo", "brix", "nori", "tavo", "pluv", "kero", "dax", "wimb", "oza", "fenn", "gry")
+_SYLLABLES = (
+    "zor",
+    "quan",
+    "vex",
+    "lumo",
+    "brix",
+    "nori",
+    "tavo",
+    "pluv",
+    "kero",
+    "dax",
+    "wimb",
+    "oza",
+    "fenn",
+    "gry",
+)
 _ENDINGS = ("ly", "ix", "ana", "ora", "ex", "ium", "ster", "ova")
 _WISHES = (
     ("teleport", "parcel", "to the {place} depot"),

@@ -166,12 +166,16 @@ def _defaults(tool: Tool | None, arguments: JsonObject) -> bool:
 
 
 def _call(gold: GoldCall, done: bool) -> Check:
-    return Check(f"call {gold.id}", done, "" if done else f"no successful call of {gold.tool} with the right arguments")
+    return Check(
+        f"call {gold.id}", done, "" if done else f"no successful call of {gold.tool} with the right arguments"
+    )
 
 
 def _state(task: Task, outcome: Outcome) -> Check:
     same = outcome.state == task.final_state
-    return Check("state", same, "" if same else "the world did not end as the task leaves it: a write too many or too few")
+    return Check(
+        "state", same, "" if same else "the world did not end as the task leaves it: a write too many or too few"
+    )
 
 
 def _facts(task: Task, values: Mapping[str, JsonValue], answer: str | None) -> list[Check]:

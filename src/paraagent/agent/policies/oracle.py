@@ -1,0 +1,119 @@
+"""The policy that has read the task's gold DAG: the upper bound, and the proof that a task can be solved.
+
+Place in the flow: layer 3. It searches every slot in one turn, runs all calls as linked calls in one turn (or layer
+by layer), calls again what failed, goes around a tool that fails for good by an equivalent one, and states the facts.
+Everything is recomputed from the context, so it keeps no state and is deterministic. Limits: it knows only the tasks
+it was given, by their requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paraagent.agent.context import Context
+from paraagent.agent.policies.planning import call_plan
+from paraagent.env.replay import answer
+from paraagent.env.task import GoldSlot, Task
+from paraagent.errors import UsageError
+from paraagent.protocol import links
+from paraagent.protocol.plan import SearchPlan
+from paraagent.protocol.render import render_turn
+from paraagent.types import Call, Reply, Search, TurnKind
+
+PATIENCE = 3
+"""How many calls of a tool may fail before an equivalent one is tried; the runtime's own repeats do not count."""
+
+
+class OraclePolicy:
+    """Solves the tasks it was given.
+
+    Args:
+        tasks: every task it may be asked for.
+        linked: run a whole DAG in one turn of linked calls; else one turn per layer.
+    """
+
+    name = "oracle"
+
+    def __init__(self, tasks: Iterable[Task], *, linked: bool = True) -> None:
+        self._tasks = {task.request: task for task in tasks}
+        self._linked = linked
+
+    async def act(self, context: Context) -> Reply:
+        """Return the next turn; needs no time and no tokens.
+
+        Raises:
+            UsageError: the request is of none of the tasks it was given.
+        """
+        task = self._tasks.get(context.request)
+        if task is None:
+            raise UsageError("the oracle policy was not given the task of this request")
+        return Reply(_State(task, context, self._linked).turn())
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What has been found and done, read off the context."""
+
+    task: Task
+    context: Context
+    linked: bool
+
+    def turn(self) -> str:
+        last = self.context.turns_left == 1
+        searches, calls = ([], []) if last else (self._searches(), self._calls())
+        if searches:
+            plan = SearchPlan(tuple(search.slot for search in searches)) if self._opens("exploration") else None
+            return render_turn("I look for all the tools I need at once.", plan=plan, searches=searches)
+        if calls:
+            due = self._opens("execution") or not {call.name for call in calls} <= self._planned()
+            return render_turn("I run everything that is left.", plan=call_plan(calls) if due else None, calls=calls)
+        return render_turn("There is nothing left to do.", answer=self._answer())
+
+    def _searches(self) -> list[Search]:
+        """Return a search for every slot not asked yet, and for every wanted tool that has not shown."""
+        asked = [found.search.slot for exchange in self.context.exchanges for found in exchange.found]
+        surfaced = self.context.surfaced()
+        wanted = []
+        for slot in self.task.slots:
+            if slot.name not in asked:
+                wanted.append(Search(slot.name, slot.query))
+            elif slot.tools and self._tool(slot) not in surfaced and asked.count(slot.name) <= len(slot.tools):
+                wanted.append(Search(slot.name, self._tool(slot).replace("_", " ")))
+        return wanted
+
+    def _calls(self) -> list[Call]:
+        """Return the gold calls that have not succeeded: all, or only those whose inputs are there."""
+        done, surfaced = self.context.values(), self.context.surfaced()
+        slots = {slot.tools[0]: slot for slot in self.task.slots if slot.tools}
+        wanted = []
+        for gold in self.task.calls:
+            name = self._tool(slots[gold.tool])
+            ready = self.linked or all(up in done for up in links.upstream(gold.arguments))
+            if gold.id not in done and name in surfaced and ready:
+                wanted.append(Call(name, gold.arguments, gold.id))
+        return wanted
+
+    def _tool(self, slot: GoldSlot) -> str:
+        """Return the slot's first tool that has not failed for good; the last one if all have."""
+        for name in slot.tools:
+            failures = [r.error for r in self.context.results() if r.call.name == name and r.error and r.attempts]
+            if len(failures) < PATIENCE and not any(error.kind == "permission" for error in failures):
+                return name
+        return slot.tools[-1]
+
+    def _planned(self) -> set[str]:
+        """Return the tools of the call plans so far."""
+        plans = (exchange.turn.plan for exchange in self.context.exchanges)
+        return {name for plan in plans if plan and not isinstance(plan, SearchPlan) for name in plan.available_tools}
+
+    def _opens(self, kind: TurnKind) -> bool:
+        """Tell whether a turn of this kind begins a phase, so that a plan is due."""
+        kinds = [exchange.turn.kind for exchange in self.context.exchanges if exchange.turn.kind != "invalid"]
+        return not kinds or kinds[-1] != kind
+
+    def _answer(self) -> str:
+        values = self.context.values()
+        if any(gold.id not in values for gold in self.task.calls):
+            return "I could not finish this: a tool that it needs kept failing."
+        return answer(self.task, values)

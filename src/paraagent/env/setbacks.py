@@ -1,0 +1,33 @@
+"""Failures that a `recover` task is about: ones that pass, and ones that only another tool gets around.
+
+Place in the flow: layer 3, called by `tasks`. A passing failure outlasts the repeats that the runtime makes by
+itself, so the agent sees it and must call again. A lasting one stays, and the tool has an equivalent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from paraagent.env.task import FaultSpec, GoldSlot
+from paraagent.errors import ErrorKind
+from paraagent.types import Tool
+
+REPEATS = 3
+"""How often the runtime's default limits invoke a call that is safe to repeat."""
+LASTING = 1_000_000
+
+
+def setback(tools: Sequence[Tool], slots: Sequence[GoldSlot], rng: Random) -> FaultSpec:
+    """Return a failure of one of a task's gold tools; a lasting one if a tool has an equivalent."""
+    replaceable = [slot.tools[0] for slot in slots if len(slot.tools) > 1]
+    if replaceable:
+        kinds: tuple[ErrorKind, ...] = ("permission", "unavailable")
+        return FaultSpec(rng.choice(replaceable), rng.choice(kinds), LASTING)
+    tool = rng.choice(tools)
+    if tool.effect == "read":
+        passing: tuple[ErrorKind, ...] = ("rate_limited", "unavailable", "timeout")
+        return FaultSpec(tool.name, rng.choice(passing), rng.randint(REPEATS, REPEATS + 2))
+    if rng.random() < 0.5:
+        return FaultSpec(tool.name, "rate_limited", rng.randint(REPEATS, REPEATS + 2), retry_after=1.0)
+    return FaultSpec(tool.name, "unavailable", rng.randint(1, 2))
