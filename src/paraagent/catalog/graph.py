@@ -10,7 +10,7 @@ sensible edges on a labelled sample is published in `docs/results/env.md`.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +23,9 @@ from paraagent.catalog.names import (
     noun,
     parameter_identity,
     path_noun,
+    path_run,
     qualified,
+    thing_noun,
 )
 from paraagent.types import JsonObject, JsonValue, Tool
 
@@ -41,6 +43,12 @@ _AUTH = frozenset(
     {"auth", "authorization", "token", "secret", "password", "apikey", "session", "signature", "credential", "nonce"}
     | {"access", "bearer", "csrf", "oauth", "appid", "apitoken", "passcode", "otp", "pin"}
 )
+_VERSIONS = frozenset({"version", "revision", "change", "etag", "checkpoint"})
+_SCOPES = frozenset(
+    (word,)
+    for word in "api rest admin my me self public private search find list all query v1 v2 v3 beta".split()
+)
+"""Path segments that say where or how, and not of what kind."""
 _PROPERTIES = frozenset(
     {"first", "last", "full", "given", "family", "middle", "nick", "sur", "display", "short", "long"}
     | {
@@ -90,6 +98,8 @@ class Leaf:
     type: str
     listed: bool
     """True if an array stands above it."""
+    bare: bool
+    """True if its own name does not say what it identifies."""
 
 
 def mine(tools: Sequence[Tool]) -> list[Edge]:
@@ -99,8 +109,10 @@ def mine(tools: Sequence[Tool]) -> list[Edge]:
         if tool.effect in ("read", "create") and not tool.synthetic_returns:
             for leaf in _best_leaves(tool):
                 producers[leaf.identity, leaf.type].append((tool, leaf))
-    nouns = {"".join(noun(tool.resource)) for tool in tools}
-    return [edge for tool in tools for edge in _edges_into(tool, producers, nouns)]
+    nouns = {"".join(thing_noun(tool)) for tool in tools}
+    starts = Counter(noun for tool in tools for noun in path_run(tool.path)[:3])
+    shared = frozenset(start for start, count in starts.items() if 2 * count > len(tools))
+    return [edge for tool in tools for edge in _edges_into(tool, producers, nouns, shared)]
 
 
 def leaves(schema: JsonObject, parent: tuple[str, ...]) -> Iterator[Leaf]:
@@ -122,7 +134,7 @@ def _walk(schema: JsonValue, path: tuple[str, ...], parent: tuple[str, ...], lis
             kind = child.get("type")
             if isinstance(kind, str) and kind in ("string", "integer", "number") and path_ok(path, name):
                 if "enum" not in child and not _is_date(child):
-                    yield Leaf(".".join((*path, name)), qualified(name, parent), kind, listed)
+                    yield Leaf(".".join((*path, name)), qualified(name, parent), kind, listed, is_bare(noun(name)))
             else:
                 yield from _walk(child, (*path, name), parent if is_container(name) else noun(name), listed)
     elif isinstance(schema.get("items"), dict) and not listed:
@@ -142,7 +154,7 @@ def _best_leaves(tool: Tool) -> list[Leaf]:
     """Return one leaf per identifier, the one nearest to the top, without those the tool asks for itself."""
     asked = _asked(tool)
     best: dict[str, Leaf] = {}
-    for leaf in leaves(tool.returns, noun(tool.resource)):
+    for leaf in leaves(tool.returns, thing_noun(tool)):
         known = best.get(leaf.identity)
         if leaf.identity not in asked and (known is None or leaf.path.count(".") < known.path.count(".")):
             best[leaf.identity] = leaf
@@ -156,7 +168,10 @@ def _asked(tool: Tool) -> set[str]:
 
 
 def _edges_into(
-    consumer: Tool, producers: dict[tuple[str, str], list[tuple[Tool, Leaf]]], nouns: set[str]
+    consumer: Tool,
+    producers: dict[tuple[str, str], list[tuple[Tool, Leaf]]],
+    nouns: set[str],
+    shared: frozenset[tuple[str, ...]],
 ) -> Iterator[Edge]:
     schemas = _properties(consumer)
     for parameter in _required(consumer):
@@ -167,10 +182,25 @@ def _edges_into(
         found = producers.get((identity, str(schema.get("type"))), [])
         copied = consumer.effect in ("create", "update") and not in_path(consumer.path, parameter)
         found = [pair for pair in found if not (copied and pair[0].resource == consumer.resource)]
-        found = [pair for pair in found if pair[0].name != consumer.name]
+        run = path_run(consumer.path, parameter) if is_bare(noun(parameter)) else ()
+        found = [
+            (tool, leaf)
+            for tool, leaf in found
+            if tool.name != consumer.name and not (leaf.bare and _elsewhere(run, path_run(tool.path), shared))
+        ]
         found.sort(key=lambda pair: not identity.startswith("".join(noun(pair[0].resource)) or "?"))
         for tool, leaf in found[:MAX_PRODUCERS]:
             yield Edge(tool.name, consumer.name, parameter, leaf.path, _kind(tool, leaf))
+
+
+def _elsewhere(
+    left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ...], shared: frozenset[tuple[str, ...]]
+) -> bool:
+    """Tell whether two paths end in the same noun but mean two things: `/cluster` and `/vcd/cluster`."""
+    if not left or not right or left[-1] != right[-1]:
+        return False
+    plain = [[part for part in run[:-1] if part not in shared and part not in _SCOPES] for run in (left, right)]
+    return plain[0][-1:] != plain[1][-1:]
 
 
 def _kind(producer: Tool, leaf: Leaf) -> EdgeKind:
@@ -184,13 +214,13 @@ def _identifies(tool: Tool, parameter: str, nouns: set[str]) -> bool:
     parts = noun(parameter)
     if not parts or parts[-1] not in BARE_WORDS:
         return False
-    if set(parts) & (_PAGING | _AUTH) or "".join(parts) in _REQUEST_IDS:
+    if set(parts) & (_PAGING | _AUTH | _VERSIONS) or "".join(parts) in _REQUEST_IDS:
         return False
     if parts[-1] not in ("id", "uuid", "key") and set(parts) & _PROPERTIES:
         return False
     placed = in_path(tool.path, parameter)
-    owner = parts[:-1] if not is_bare(parts) else path_noun(tool.path, parameter) or noun(tool.resource)
-    if not placed and tool.effect == "create" and owner == noun(tool.resource):
+    owner = parts[:-1] if not is_bare(parts) else path_noun(tool.path, parameter) or thing_noun(tool)
+    if tool.effect == "create" and owner == thing_noun(tool):
         return False
     if is_bare(parts) and not placed and parts[-1] != "id":
         return False

@@ -129,6 +129,29 @@ def path_noun(path: str, parameter: str) -> tuple[str, ...]:
     return ()
 
 
+def path_run(path: str, parameter: str | None = None) -> tuple[tuple[str, ...], ...]:
+    """Return the nouns that stand together right before `{parameter}`, or at the path's end: `/vcd/cluster/{id}`."""
+    run: list[tuple[str, ...]] = []
+    for segment in path.split("/"):
+        match = _PLACEHOLDER.match(segment)
+        if match and match[1] == parameter:
+            break
+        if match:
+            run.clear()
+        elif segment:
+            run.append(noun(segment))
+    return tuple(run)
+
+
+def thing_noun(tool: Tool) -> tuple[str, ...]:
+    """Return the noun that a bare `id` in a tool's answer belongs to: its resource, or what the path names."""
+    own = noun(tool.resource)
+    if own and not is_container(tool.resource):
+        return own
+    named = [noun(part) for part in tool.path.split("/") if part and "{" not in part and not is_container(part)]
+    return named[-1] if named else own
+
+
 def in_path(path: str, parameter: str) -> bool:
     """Tell whether the URL template holds `{parameter}`."""
     return f"{{{parameter}}}" in path or f"{{+{parameter}}}" in path
@@ -136,7 +159,7 @@ def in_path(path: str, parameter: str) -> bool:
 
 def parameter_identity(tool: Tool, parameter: str) -> str:
     """Return a parameter's normalised identifier: bare names take the noun before them, or the tool's resource."""
-    return qualified(parameter, path_noun(tool.path, parameter) or noun(tool.resource))
+    return qualified(parameter, path_noun(tool.path, parameter) or thing_noun(tool))
 
 
 def _unified(parts: tuple[str, ...]) -> tuple[str, ...]:
