@@ -86,7 +86,7 @@ class CallGroup:
         self._toolbox = toolbox
         self._clock = clock
         self._limits = limits or Limits()
-        self._servers = servers or Servers[Run](clock, self._limits.per_server)
+        self._servers: Servers[Run] = servers or Servers(clock, self._limits.per_server)
         self._observer = observer
         self._validate = validate
         self._values = dict(known or {})
