@@ -703,6 +703,21 @@ def test_what_the_observer_raises_ends_the_group_before_the_call_runs(when: str)
     assert (box.in_flight, len(asked)) == (0, 1)
 
 
+def test_a_toolbox_that_declares_nonsense_in_the_middle_ends_the_group_and_does_not_hang_it() -> None:
+    async def main() -> Box:
+        clock = VirtualClock()
+        box = Box(clock)
+        usual = box.effects
+        box.effects = lambda tool, arguments: None if arguments.get("on") == "x" else usual(tool, arguments)  # type: ignore
+        calls = [read("x1", id="a", value="x"), write("$a"), read("2", seconds=9)]
+        with pytest.raises(AttributeError):
+            await asyncio.wait_for(run_group(calls, box, clock), 10.0)
+        return box
+
+    box = asyncio.run(main())
+    assert (len(box.log), box.in_flight) == (1, 0)
+
+
 def test_a_write_is_announced_before_it_is_invoked() -> None:
     clock = VirtualClock()
     box, log = Box(clock), Log()

@@ -51,7 +51,7 @@ async def run_group(
 
     Raises:
         CancelledError: the caller was cancelled; by then all work is cancelled and the observer knows every result.
-        Exception: what the observer raised; by then all work is cancelled.
+        Exception: what the observer raised, or what came of a toolbox that broke its contract; all work is cancelled.
     """
     group = CallGroup(
         calls, toolbox, clock, limits=limits, observer=observer, known=known, validate=validate, servers=servers
@@ -206,8 +206,12 @@ class CallGroup:
             error = run.stop or ToolError("cancelled", "cancelled from within the tool")
         except Exception as problem:
             error = run.stop or unexpected(problem)
-        if run.task is task:  # else it was left behind
+        if run.task is not task:  # it was left behind
+            return
+        try:
             self._settle(run, value, error)
+        except Exception as problem:  # a toolbox broke its contract; end the group rather than hang
+            self._abort(problem)
 
     def _stop(self, run: Run, error: ToolError) -> None:
         """Cancel the attempt that is under way, because of `error`."""
@@ -230,10 +234,12 @@ class CallGroup:
         writing = run.entered and not run.effects.read_only
         if error is not None and writing and (error.kind == "timeout" or error is run.stop):
             error = ToolError("outcome_unknown", f"{error.message}; the write may have happened")
-        if error is None or not self._repeat(run, error):
-            self._finish(run, value, error)
-            self._drain()
-        self._servers.release(run.server)
+        try:
+            if error is None or not self._repeat(run, error):
+                self._finish(run, value, error)
+                self._drain()
+        finally:
+            self._servers.release(run.server)
 
     def _repeat(self, run: Run, error: ToolError) -> bool:
         """Arrange for another attempt if that is allowed and may help; pause a server that asks for it."""
@@ -289,4 +295,4 @@ class CallGroup:
 
     def _abort(self, problem: Exception) -> None:
         self._problem = self._problem or problem
-        self.cancel("the run cannot be recorded")
+        self.cancel("the group cannot go on")
