@@ -70,7 +70,11 @@ class Drafter:
     ) -> tuple[Step, ...] | None:
         """Return one goal's steps, numbered from `first`; the providers that were tried are used up."""
         effect_is_write = rng.random() < dials.writes
-        for _ in range(min(DRAWS, len(providers))):
+        for _ in range(DRAWS):
+            if not providers:  # a small catalog: providers must serve more than one goal
+                providers += rng.sample(everyone := self._repertoire.providers(split), len(everyone))
+            if not providers:
+                return None
             provider = providers.pop()
             part = self._repertoire.part(provider, rng.choice(self._repertoire.apis(provider)))
             chain = _chain(part, split, length, effect_is_write, dials.writes > 0, rng)

@@ -26,6 +26,7 @@ _WELCOME = frozenset(
     visibility
     """.split()
 )
+_SPANS = {"start": "end", "from": "to", "begin": "end", "since": "until", "after": "before", "min": "max"}
 _FILTERS = frozenset("query search q term keyword name status country city language category date title".split())
 
 
@@ -54,6 +55,7 @@ class Filler:
             value = self.literals.value(name, schemas[name])
             if value is not None:
                 filled[name] = value
+        _in_order(filled)
         plain = [name for name in filled if not thing_named(tool, name)]
         nothing_to_change = tool.effect == "update" and not plain
         nothing_named = tool.effect == "delete" and not filled and not linked
@@ -97,3 +99,14 @@ class Filler:
         names.sort(key=lambda name: (noun(name)[-1:] != ("name",), len(words(name))))
         wanted = self.rng.randint(0 if has_some and tool.effect == "create" else 1, 2)
         return names[:wanted]
+
+
+def _in_order(filled: JsonObject) -> None:
+    """Swap the ends of a time span that would end before it starts."""
+    ends = {tuple(_SPANS.get(word, word) for word in words(name)): name for name in filled}
+    for name in list(filled):
+        end = ends.get(words(name))
+        if end is not None and end != name:
+            first, last = filled[end], filled[name]
+            if isinstance(first, str) and isinstance(last, str) and first > last:
+                filled[end], filled[name] = last, first

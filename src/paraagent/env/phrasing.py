@@ -94,9 +94,10 @@ def clause(step: Step, steps: Sequence[Step], rng: Random) -> str:
         else:
             thing, loose = _placed(thing, noun, f"the {{}} {said(value)}".format, "", loose)
     searched = [text for text in given if text.startswith("for ")]
-    plain = [text for text in given if not text.startswith("for ")]
+    span = [text for text in given if text.startswith(("from ", "to ", "since ", "until "))]
+    plain = [text for text in given if text not in searched and text not in span]
     about = "for " + _and(loose) if loose else ""
-    parts = [step.wording.verb, thing, *searched, about, "with " + _and(plain) if plain else ""]
+    parts = [step.wording.verb, thing, *searched, about, "with " + _and(plain) if plain else "", *span]
     return " ".join(part for part in parts if part)
 
 

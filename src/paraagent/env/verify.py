@@ -6,7 +6,7 @@ Place in the flow: layer 3; `toolenv` calls it when an episode ends, rewards and
               arguments equal, linked arguments equal to the value in the agent's own upstream result (maximum
               bipartite matching, upstream calls first)
     state     the world ended as the gold calls leave it: nothing missing, no extra write
-    facts     the answer states every fact, at its value in the agent's own results
+    facts     the answer states every fact, at its value in the agent's own results or in the gold run's
     declined  `unanswerable`: the answer says that it cannot be done, and nothing was written
     answer    `direct`: the answer holds the literal answer
 
@@ -186,7 +186,7 @@ def _facts(task: Task, values: Mapping[str, JsonValue], answer: str | None) -> l
             value = resolve(f"${fact.call}.{fact.path}", values) if fact.call in values else fact.value
         except LinkError:
             value = fact.value
-        said = answer is not None and states(answer, value)
+        said = answer is not None and (states(answer, value) or states(answer, fact.value))
         checks.append(Check(name, said, "" if said else f"the answer does not state {value!r}"))
     return checks
 

@@ -61,13 +61,14 @@ class _State:
 
     def turn(self) -> str:
         last = self.context.turns_left == 1
-        searches, calls = ([], []) if last else (self._searches(), self._calls())
+        searches, pending = ([], []) if last else (self._searches(), self._pending())
         if searches:
             plan = SearchPlan(tuple(search.slot for search in searches)) if self._opens("exploration") else None
             return render_turn("I look for all the tools I need at once.", plan=plan, searches=searches)
-        if calls:
-            due = self._opens("execution") or not {call.name for call in calls} <= self._planned()
-            return render_turn("I run everything that is left.", plan=call_plan(calls) if due else None, calls=calls)
+        if pending:
+            due = self._opens("execution") or not {call.name for call in pending} <= self._planned()
+            plan_of_calls = call_plan(pending) if due else None
+            return render_turn("I run what is ready.", plan=plan_of_calls, calls=self._ready(pending))
         return render_turn("There is nothing left to do.", answer=self._answer())
 
     def _searches(self) -> list[Search]:
@@ -82,17 +83,21 @@ class _State:
                 wanted.append(Search(slot.name, self._tool(slot).replace("_", " ")))
         return wanted
 
-    def _calls(self) -> list[Call]:
-        """Return the gold calls that have not succeeded: all, or only those whose inputs are there."""
+    def _pending(self) -> list[Call]:
+        """Return the gold calls that have not succeeded."""
         done, surfaced = self.context.values(), self.context.surfaced()
         slots = {slot.tools[0]: slot for slot in self.task.slots if slot.tools}
         wanted = []
         for gold in self.task.calls:
             name = self._tool(slots[gold.tool])
-            ready = self.linked or all(up in done for up in links.upstream(gold.arguments))
-            if gold.id not in done and name in surfaced and ready:
+            if gold.id not in done and name in surfaced:
                 wanted.append(Call(name, gold.arguments, gold.id))
         return wanted
+
+    def _ready(self, pending: list[Call]) -> list[Call]:
+        """Return what may run in this turn: everything that is linked, or only calls whose inputs are there."""
+        waiting = {call.id for call in pending}
+        return [call for call in pending if self.linked or waiting.isdisjoint(links.upstream(call.arguments))]
 
     def _tool(self, slot: GoldSlot) -> str:
         """Return the slot's first tool that has not failed for good; the last one if all have."""
