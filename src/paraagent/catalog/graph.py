@@ -45,8 +45,7 @@ _AUTH = frozenset(
 )
 _VERSIONS = frozenset({"version", "revision", "change", "etag", "checkpoint"})
 _SCOPES = frozenset(
-    (word,)
-    for word in "api rest admin my me self public private search find list all query v1 v2 v3 beta".split()
+    (word,) for word in "api rest admin my me self public private search find list all query v1 v2 v3 beta".split()
 )
 """Path segments that say where or how, and not of what kind."""
 _PROPERTIES = frozenset(
@@ -73,7 +72,21 @@ _FREE_FORM = frozenset(
     {"custom", "metadata", "extension", "property", "link", "error", "warning", "tag", "parameter"}
 )
 _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]*$")
-_REQUEST_IDS = frozenset({"requestid", "traceid", "correlationid", "transactionid", "operationid", "clienttoken"})
+_NEVER = frozenset(
+    {
+        "apikey",
+        "publickey",
+        "privatekey",
+        "secretkey",
+        "accesskey",
+        "requestid",
+        "traceid",
+        "correlationid",
+        "transactionid",
+        "operationid",
+        "clienttoken",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +227,7 @@ def _identifies(tool: Tool, parameter: str, nouns: set[str]) -> bool:
     parts = noun(parameter)
     if not parts or parts[-1] not in BARE_WORDS:
         return False
-    if set(parts) & (_PAGING | _AUTH | _VERSIONS) or "".join(parts) in _REQUEST_IDS:
+    if set(parts) & (_PAGING | _AUTH | _VERSIONS) or "".join(parts) in _NEVER:
         return False
     if parts[-1] not in ("id", "uuid", "key") and set(parts) & _PROPERTIES:
         return False
