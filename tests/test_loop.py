@@ -53,7 +53,7 @@ class Shop:
         self.called.append((tool.name, arguments))
         await self.clock.sleep(1.0)
         if tool.name == "broken":
-            raise ToolFailure("tool_error", "out of paper")
+            raise ToolFailure("tool_error", "out of paper", injected=True)
         return {"parcel": "P7", "echo": arguments}
 
 
@@ -248,3 +248,9 @@ def test_a_shared_result_points_at_the_call_that_ran_even_after_a_refused_one() 
     view, _, shop, _ = play([SEARCH, turn, ANSWER])
     assert len(shop.called) == 1
     assert [call.end.shared_with if call.end else None for call in view.calls] == [None, None, 1]
+
+
+def test_a_failure_made_on_purpose_is_marked_in_the_trace() -> None:
+    turn = render_turn("t", calls=[Call("broken", {}), Call("get_order", {})])
+    view, _, _, _ = play([SEARCH, turn, ANSWER])
+    assert [call.end.injected if call.end else None for call in view.calls] == [True, False]

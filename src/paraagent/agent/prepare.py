@@ -111,7 +111,7 @@ def resolve(
         error = validate(run.tool, run.arguments) if validate is not None else None
         run.server = toolbox.server(run.tool)
     except ToolFailure as failure:
-        return ToolError(failure.kind, str(failure), failure.retry_after)
+        return ToolError(failure.kind, str(failure), failure.retry_after, failure.injected)
     except Exception as problem:
         return unexpected(problem)
     run.effects = _effects(run.tool, run.arguments, toolbox)

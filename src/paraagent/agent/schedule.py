@@ -201,7 +201,7 @@ class CallGroup:
         try:
             value = as_json(await self._toolbox.call(run.tool, run.arguments))
         except ToolFailure as failure:
-            error = run.stop or ToolError(failure.kind, str(failure), failure.retry_after)
+            error = run.stop or ToolError(failure.kind, str(failure), failure.retry_after, failure.injected)
         except asyncio.CancelledError:
             error = run.stop or ToolError("cancelled", "cancelled from within the tool")
         except Exception as problem:
