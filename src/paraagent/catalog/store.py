@@ -138,6 +138,13 @@ class Catalog:
             )
         return ()
 
+    def families(self) -> list[tuple[str, ...]]:
+        """Return every set of tools that do the same, each sorted, in the order of their first names."""
+        found: dict[int, list[str]] = defaultdict(list)
+        for name, kin in self._rows("SELECT name, kin FROM tool WHERE kin IS NOT NULL ORDER BY name"):
+            found[kin].append(name)
+        return [tuple(names) for names in found.values()]
+
     def suggestions(self, name: str) -> list[str]:
         """Return up to three existing names close to an unknown one, best first."""
         weights: Counter[int] = Counter()

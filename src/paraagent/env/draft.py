@@ -47,8 +47,13 @@ class Drafter:
         self._repertoire = repertoire
         self._literals = Literals()
 
-    def draft(self, split: Split, lengths: Sequence[int], dials: Dials, rng: Random) -> Draft | None:
-        """Return goals of these chain lengths, each at another provider, or None if not all could be found."""
+    def draft(
+        self, split: Split, lengths: Sequence[int], dials: Dials, rng: Random, *, replaceable: bool = False
+    ) -> Draft | None:
+        """Return goals of these chain lengths, each at another provider, or None if not all could be found.
+
+        `replaceable` makes the first goal one call of a tool that has an equivalent.
+        """
         self._literals.seed(rng.getrandbits(32))
         providers = list(self._repertoire.providers(split))
         rng.shuffle(providers)
@@ -56,7 +61,11 @@ class Drafter:
         entities: list[Entity] = []
         for length in lengths:
             filler = Filler(self._literals, rng)
-            steps = self._steps(providers, split, length, dials, rng, filler, 1 + sum(len(g.steps) for g in goals))
+            first = 1 + sum(len(goal.steps) for goal in goals)
+            if replaceable and not goals:
+                steps = self._replaceable(split, dials.writes > 0, rng, filler)
+            else:
+                steps = self._steps(providers, split, length, dials, rng, filler, first)
             if steps is None:
                 return None
             goals.append(Goal(steps))
@@ -83,6 +92,18 @@ class Drafter:
                 return steps
             filler.shared.clear()
             filler.entities.clear()
+        return None
+
+    def _replaceable(self, split: Split, writes: bool, rng: Random, filler: Filler) -> tuple[Step, ...] | None:
+        """Return one step whose tool has an equivalent."""
+        names = self._repertoire.replaceable(split)
+        for name in rng.sample(names, min(DRAWS, len(names))):
+            tool = self._repertoire.catalog.get(name)
+            part = tool and self._repertoire.part(tool.provider, tool.api)
+            if tool and part and name in part.tools and (writes or tool.effect == "read"):
+                steps = self._filled(part, [(tool, None)], filler, 1) if may_be_goal(tool, split) else None
+                if steps:
+                    return steps
         return None
 
     def _filled(

@@ -51,6 +51,7 @@ class Repertoire:
         for provider, api in catalog.apis():
             self._apis[provider].append(api)
         self._providers: dict[Split, tuple[str, ...]] = {}
+        self._replaceable: dict[Split, list[str]] = {}
         self._parts: OrderedDict[tuple[str, str], tuple[Part, int]] = OrderedDict()
 
     def providers(self, split: Split) -> tuple[str, ...]:
@@ -58,6 +59,14 @@ class Repertoire:
         if split not in self._providers:
             self._providers[split] = tuple(provider for provider in sorted(self._apis) if serves(provider, split))
         return self._providers[split]
+
+    def replaceable(self, split: Split) -> list[str]:
+        """Return the names of tools of a split's providers that have an equivalent, sorted."""
+        if split not in self._replaceable:
+            names = (name for family in self.catalog.families() for name in family)
+            tools = (tool for name in sorted(names) if (tool := self.catalog.get(name)))
+            self._replaceable[split] = [tool.name for tool in tools if serves(tool.provider, split)]
+        return self._replaceable[split]
 
     def apis(self, provider: str) -> Sequence[str]:
         return self._apis[provider]

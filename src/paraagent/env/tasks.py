@@ -96,7 +96,8 @@ class TaskSampler:
         elif kind == "unanswerable":
             task = self._unanswerable(blank, rng)
         else:
-            draft = self._drafter.draft(split, depths(kind, dials, rng), dials, rng)
+            lasting = kind == "recover" and rng.random() < 0.5
+            draft = self._drafter.draft(split, depths(kind, dials, rng), dials, rng, replaceable=lasting)
             task = self._compose(blank, draft, rng) if draft else Dropped("no_tool")
         return task if isinstance(task, Dropped) else self._solved(task)
 
@@ -173,9 +174,10 @@ class TaskSampler:
             return Dropped("not_retrievable", missing)
         try:
             run = replay(World(task.seed, task.entities), self._recovered(task), self.interfaces)
+            outcome = Outcome(run.results, run.state, answer(task, run.values))
         except ToolFailure as failure:
             return Dropped("not_solved", str(failure))
-        verdict = verify(task, Outcome(run.results, run.state, answer(task, run.values)), self.catalog.get)
+        verdict = verify(task, outcome, self.catalog.get)
         return task if verdict.success else Dropped("not_solved", "; ".join(verdict.reasons))
 
     def _recovered(self, task: Task) -> list[GoldCall]:
