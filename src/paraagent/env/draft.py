@@ -52,7 +52,7 @@ class Drafter:
     ) -> Draft | None:
         """Return goals of these chain lengths, each at another provider, or None if not all could be found.
 
-        `replaceable` makes the first goal one call of a tool that has an equivalent.
+        `replaceable` makes the first goal one call of a tool that has an equivalent, if there is any.
         """
         self._literals.seed(rng.getrandbits(32))
         providers = list(self._repertoire.providers(split))
@@ -62,10 +62,9 @@ class Drafter:
         for length in lengths:
             filler = Filler(self._literals, rng)
             first = 1 + sum(len(goal.steps) for goal in goals)
-            if replaceable and not goals:
-                steps = self._replaceable(split, dials.writes > 0, rng, filler)
-            else:
-                steps = self._steps(providers, split, length, dials, rng, filler, first)
+            special = replaceable and not goals
+            steps = self._replaceable(split, dials.writes > 0, rng, filler) if special else None
+            steps = steps or self._steps(providers, split, length, dials, rng, filler, first)
             if steps is None:
                 return None
             goals.append(Goal(steps))
@@ -104,6 +103,8 @@ class Drafter:
                 steps = self._filled(part, [(tool, None)], filler, 1) if may_be_goal(tool, split) else None
                 if steps:
                     return steps
+                filler.shared.clear()
+                filler.entities.clear()
         return None
 
     def _filled(
