@@ -10,8 +10,8 @@ and no fault is due. The rules, by effect:
     delete   the thing is gone
 
 An id that the world does not know, its own or a checked parent's, is `not_found`. Ids of new things follow from what
-was asked and how often, not from the order in which calls end. Limits: a thing's parents are checked by themselves, not
-whether it hangs on them; deleting a thing leaves what hangs on it.
+was asked and how often, not from the order in which calls end. Limits: a thing's parents are checked by themselves,
+not whether it hangs on them; deleting a thing leaves what hangs on it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from typing import cast
 
 import orjson
 
-from paraagent.catalog.names import is_container, words
-from paraagent.env.identity import Identity, Reference, key_noun
-from paraagent.env.ids import digest, mix, pick
+from paraagent.catalog.names import is_container
+from paraagent.env.identity import Reference, key_noun
+from paraagent.env.ids import digest, digest_bytes, mix, pick, salt
 from paraagent.env.interface import Interface
 from paraagent.env.paging import page
-from paraagent.env.shown import Shown, same
+from paraagent.env.schemas import same
+from paraagent.env.shown import Shown
+from paraagent.env.validate import canonical
 from paraagent.env.world import Kind, World
 from paraagent.errors import ToolFailure
 from paraagent.types import Effects, JsonObject, JsonValue
 
-_SEARCH_WORDS = frozenset({"q", "query", "search", "keyword", "term", "text", "prefix", "filter", "match"})
+_NOTHING: Mapping[str, JsonValue] = {}
+_SHOWN = 80
 _LISTED = 2
 """Fewest seeded things in a list; up to two more by chance."""
 
@@ -48,69 +51,69 @@ def answer(world: World, interface: Interface, arguments: JsonObject, text: byte
     """
     call = _Call(world, interface, arguments, text)
     call.check_parents()
-    tool, answers = interface.tool, interface.answers
-    if answers.many:
-        content: JsonValue = call.listed()
-    else:
-        content = _ACTS[tool.effect](call)
-    written = answers.write(digest(tool.name, text), world.bits(call.kind[0]), content)
+    answers = interface.answers
+    content = call.listed() if answers.many else _ACTS[interface.tool.effect](call)
+    if answers.hole == ():
+        return content
+    written = answers.write(mix(digest_bytes(text), salt(interface.tool.name)), world.spaces(call.kind[0]), content)
     if answers.frame is not None and isinstance(written, dict):
         answers.frame.overlay(written, {same(name): value for name, value in arguments.items()})
     return written
 
 
-def effects(world: World, interface: Interface, arguments: JsonObject, text: bytes) -> Effects:
+def effects(world: World, interface: Interface, arguments: JsonObject) -> Effects:
     """Return what a call would read and write; arguments that are not known yet may be left out."""
-    call = _Call(world, interface, arguments, text)
+    call = _Call(world, interface, arguments, None)
     identity, effect = interface.identity, interface.tool.effect
-    reads = frozenset(f"{identity.api}/{parent.noun}/{call.label(parent)}" for parent in call.given(identity.parents))
-    complete = all(parent.parameter in arguments for parent in identity.parents)
-    collection = "/".join(call.kind)
-    if effect == "create" and identity.own is None:
-        return Effects(reads, frozenset({f"{collection}/{world.fresh(call.kind, call.key())}"}))
-    if interface.answers.many or not complete or (identity.own and identity.own.parameter not in arguments):
+    own, collection = identity.own, f"{call.kind[0]}/{call.kind[1]}"
+    if effect == "create" and own is None:
+        key = f"{collection}/{call.digest():x}"
+    elif identity.many or len(call.parents) < len(identity.parents) or (own and own.parameter not in arguments):
         key = collection
-    elif identity.own is not None:
-        key = f"{collection}/{call.label(identity.own)}"
+    elif own is not None:
+        key = f"{collection}/{call.label(own, call.id(own))}"
     else:
-        key = f"{collection}/{call.subject()}"
+        key = f"{collection}/{call.unnamed()}"
+    touched = frozenset((key,))
+    above = [f"{identity.api}/{parent.noun}/{call.label(parent, id)}" for parent, id in call.parents]
     if effect == "read":
-        return Effects(reads | {key})
-    return Effects(reads, frozenset({key}))
+        return Effects(touched.union(above) if above else touched)
+    return Effects(frozenset(above), touched)
 
 
 class _Call:
     """One call, seen from the world."""
 
-    def __init__(self, world: World, interface: Interface, arguments: JsonObject, text: bytes) -> None:
+    __slots__ = ("arguments", "interface", "kind", "own", "parents", "text", "world")
+
+    def __init__(self, world: World, interface: Interface, arguments: JsonObject, text: bytes | None) -> None:
+        identity = interface.identity
         self.world = world
         self.interface = interface
-        self.identity: Identity = interface.identity
         self.arguments = arguments
         self.text = text
-        self.kind: Kind = (self.identity.api, self.identity.noun or interface.tool.name)
-
-    def given(self, references: tuple[Reference, ...]) -> list[Reference]:
-        return [reference for reference in references if reference.parameter in self.arguments]
+        self.kind: Kind = (identity.api, identity.noun or interface.tool.name)
+        self.own = identity.own if identity.own and identity.own.parameter in arguments else None
+        self.parents = [(parent, self.id(parent)) for parent in identity.parents if parent.parameter in arguments]
 
     def id(self, reference: Reference) -> str:
         value = self.arguments[reference.parameter]
         return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
-    def label(self, reference: Reference) -> str:
+    def label(self, reference: Reference, id: str) -> str:
         """Return the key under which effects on a referenced thing conflict."""
-        id = self.id(reference)
-        return str(self.world.find((self.identity.api, reference.noun), id) or id.replace("/", "|"))
+        return str(self.world.find((self.kind[0], reference.noun), id) or id.replace("/", "|"))
+
+    def digest(self) -> int:
+        """Return 64 bits that stand for the arguments."""
+        return digest_bytes(canonical(self.arguments) if self.text is None else self.text)
 
     def check_parents(self) -> None:
-        for parent in self.given(self.identity.parents):
-            kind = self.identity.api, parent.noun
-            thing = self.world.find(kind, self.id(parent))
-            if (thing is None and parent.checked) or (thing is not None and not self.world.exists(kind, thing)):
-                raise self._missing(parent)
-
-    def _missing(self, reference: Reference) -> ToolFailure:
-        return ToolFailure("not_found", f'no {reference.noun} has {reference.parameter} "{self.id(reference)[:80]}"')
+        for parent, id in self.parents:
+            kind = self.kind[0], parent.noun
+            thing = self.world.find(kind, id)
+            if (parent.checked and thing is None) or (thing is not None and not self.world.exists(kind, thing)):
+                raise _missing(parent, id)
 
     def subject(self) -> int:
         """Return the thing that the call is about.
@@ -118,61 +121,61 @@ class _Call:
         Raises:
             ToolFailure: `not_found`.
         """
-        own = self.identity.own
-        if own is None or own.parameter not in self.arguments:
-            return self._unnamed(digest("@", *(self.id(parent) for parent in self.given(self.identity.parents))))
+        own = self.own
+        if own is None:
+            return self.unnamed()
         id = self.id(own)
         thing = self.world.find(self.kind, id)
         if thing is None:
             if own.checked:
-                raise self._missing(own)
-            thing = self._unnamed(digest(id))
+                raise _missing(own, id)
+            thing = self.unnamed(id)
         if not self.world.exists(self.kind, thing) and self.interface.tool.effect != "update":
-            raise self._missing(own)
+            raise _missing(own, id)
         return thing
 
-    def _unnamed(self, key: int) -> int:
-        """Return the thing behind arguments of which none is an id that the world gave out."""
-        named = 1 + len(self.identity.parents) if self.identity.own else len(self.identity.parents)
-        thing = pick(key)
-        if self.interface.tool.effect != "read" or len(self.arguments) <= named:
-            return thing
-        return thing if self.world.record(self.kind, thing) else pick(digest(self.text))
+    def unnamed(self, id: str = "@") -> int:
+        """Return the thing behind arguments of which none is an id that the world gave out.
 
-    def key(self) -> int:
-        """Return 64 bits that stand for what is asked, the same for arguments that mean the same."""
-        return digest(*self.kind, orjson.dumps(self.interface.meaning(self.arguments), option=orjson.OPT_SORT_KEYS))
+        It is one per set of arguments, but a write without further ones concerns all reads.
+        """
+        thing = pick(digest(id, *(id for _, id in self.parents)))
+        plain = len(self.parents) + (self.own is not None) == len(self.arguments)
+        if plain or self.interface.tool.effect != "read" or self.world.record(self.kind, thing):
+            return thing
+        return pick(self.digest())
 
     def read(self) -> JsonValue:
         thing = self.subject()
-        own = self.identity.own
-        echoed = self._echo() if own is None or not own.checked else self._parents_by_field()
-        return self.show(thing, echoed)
+        whole = self.own is None or not self.own.checked
+        return self.show(thing, self._arguments_by_field() if whole else self._parents_by_field())
 
     def create(self) -> JsonValue:
-        own = self.identity.own
-        id = self.id(own) if own and own.parameter in self.arguments else None
-        if id is not None:
+        own = self.own
+        id = self.id(own) if own else None
+        if own and id is not None:
             taken = self.world.find(self.kind, id)
             if taken is not None and self.world.exists(self.kind, taken):
-                raise ToolFailure(
-                    "conflict", f'a {self.kind[1]} with {own.parameter if own else "id"} "{id[:80]}" exists'
-                )
-        thing = self.world.fresh(self.kind, self.key())
-        parents = {parent.noun: self.id(parent) for parent in self.given(self.identity.parents)}
-        self.world.create(self.kind, thing, self._values(), parents, id)
-        return self.show(thing, self._parents_by_field())
+                raise ToolFailure("conflict", f'a {self.kind[1]} with {own.parameter} "{id[:_SHOWN]}" exists')
+        meaning = self.interface.meaning(self.arguments)
+        key = digest_bytes(orjson.dumps(meaning, option=orjson.OPT_SORT_KEYS))
+        thing = self.world.fresh(self.kind, mix(key, salt(self.kind[1])))
+        values = {**self._parents_by_field(), **self._values(meaning)}
+        self.world.create(self.kind, thing, values, {parent.noun: id for parent, id in self.parents}, id)
+        return self.show(thing, _NOTHING)
 
     def update(self) -> JsonValue:
         thing = self.subject()
-        self.world.update(self.kind, thing, self._values())
+        self.world.update(self.kind, thing, self._values(self.interface.meaning(self.arguments)))
         return self.show(thing, self._parents_by_field())
 
     def act(self) -> JsonValue:
-        if self.identity.own is None:
+        if self.own is None:
             return self.create()
         thing = self.subject()
-        self.world.update(self.kind, thing, self._values(), f"{self.interface.tool.name} {self.key():x}")
+        meaning = self.interface.meaning(self.arguments)
+        done = f"{self.interface.tool.name} {orjson.dumps(meaning, option=orjson.OPT_SORT_KEYS).decode()}"
+        self.world.update(self.kind, thing, self._values(meaning), done)
         return self.show(thing, self._parents_by_field())
 
     def delete(self) -> JsonValue:
@@ -183,82 +186,103 @@ class _Call:
 
     def show(self, thing: int, echoed: Mapping[str, JsonValue]) -> JsonValue:
         """Return a thing as this tool shows it."""
-        shown = self.interface.answers.shown
+        world, kind, shown = self.world, self.kind, self.interface.answers.shown
         if shown is None:
             return None
-        fields = shown.thing(thing, self.world.bits(self.kind[0]))
+        fields = shown.thing(thing, world.spaces(kind[0]))
         if echoed:
             shown.overlay(fields, echoed)
-        for values in self.world.known(self.kind, thing):
-            shown.overlay(fields, values)
-        own, record = self.identity.own, self.world.record(self.kind, thing)
-        if own is not None and own.parameter in self.arguments:
-            shown.name_it(fields, self.arguments[own.parameter], words(own.parameter)[-1:])
+        if recalled := world.recalled(kind, thing):
+            shown.overlay(fields, recalled)
+        record = world.record(kind, thing)
+        if record is not None:
+            shown.overlay(fields, record.values)
+        if self.own is not None:
+            shown.name_it(fields, self.arguments[self.own.parameter], self.own.word)
         elif record is not None and record.named:
-            shown.name_it(fields, record.id, ())
+            shown.name_it(fields, record.id, "id")
         return fields
 
     def listed(self) -> JsonValue:
         """Return the list that a call asks for."""
         shown = cast(Shown, self.interface.answers.shown)
-        parents = self._parents_by_field()
-        conditions = {
-            spelling: value
-            for spelling, value in self._echo().items()
-            if spelling in shown.names and spelling not in parents
-        }
-        things = self._held(parents, conditions)
-        taken = {thing for thing, _ in self.world.members(self.kind)}
-        held = {**parents, **conditions}
-        for thing in self._seeded(held):
-            if thing not in taken:
-                self.world.recall(self.kind, thing, held)
-                things.append(self.show(thing, {}))
-        return cast(JsonValue, page(things, self.arguments))
+        batch = self.interface.identity.batch
+        if batch is not None and batch.parameter in self.arguments:
+            return [self.show(thing, _NOTHING) for thing in self._named(batch)]
+        held = {name: value for name, value in self._arguments_by_field().items() if name in shown.names}
+        found: list[JsonValue] = []
+        for thing in (*self._made(), *self._seeded(held)):
+            fields = cast(JsonObject, self.show(thing, _NOTHING))
+            if not held or all(_equal(fields.get(shown.names[name]), held[name]) for name in held):
+                found.append(fields)
+        return page(found, self.arguments, self.interface.roles)
 
-    def _held(self, parents: Mapping[str, JsonValue], conditions: Mapping[str, JsonValue]) -> list[JsonValue]:
-        """Return the things that the task or a call put into the world and that fit."""
-        under = {parent.noun: self.id(parent) for parent in self.given(self.identity.parents)}
-        found = []
-        for thing, record in self.world.members(self.kind):
-            if not record.exists or any(record.parents.get(noun, id) != id for noun, id in under.items()):
-                continue
-            if any(record.values.get(spelling, value) != value for spelling, value in parents.items()):
-                continue
-            fields = cast(JsonObject, self.show(thing, parents))
-            names = cast(Shown, self.interface.answers.shown).names
-            if all(fields.get(names[spelling], value) == value for spelling, value in conditions.items()):
-                found.append(cast(JsonValue, fields))
+    def _named(self, batch: Reference) -> list[int]:
+        """Return the things whose ids are listed in an argument."""
+        value = self.arguments[batch.parameter]
+        found: list[int] = []
+        for id in map(str, value if isinstance(value, list) else [value]):
+            thing = self.world.find(self.kind, id)
+            if thing is None or not self.world.exists(self.kind, thing):
+                raise _missing(batch, id)
+            found.append(thing)
         return found
+
+    def _made(self) -> list[int]:
+        """Return the things that the task or a call put into the world, under these parents."""
+        return [
+            thing
+            for thing, record in self.world.members(self.kind)
+            if record.made
+            and record.exists
+            and all(record.parents.get(parent.noun, id) == id for parent, id in self.parents)
+        ]
 
     def _seeded(self, held: Mapping[str, JsonValue]) -> list[int]:
         """Return the things that were always there, for these parents, filters and search words."""
-        asked = {name: value for name, value in self.arguments.items() if not _SEARCH_WORDS.isdisjoint(words(name))}
-        scope = {**asked, **held, **{parent.noun: self.id(parent) for parent in self.given(self.identity.parents)}}
-        key = digest(self.world.seed, *self.kind, orjson.dumps(scope, option=orjson.OPT_SORT_KEYS))
-        return list(dict.fromkeys(pick(mix(key, index)) for index in range(_LISTED + (key >> 50) % 3)))
+        world, kind, roles = self.world, self.kind, self.interface.roles
+        scope = {name: value for name, value in self.arguments.items() if roles.get(name) == "search"}
+        scope.update(held)
+        scope.update((parent.noun, id) for parent, id in self.parents)
+        key = mix(digest_bytes(orjson.dumps(scope, option=orjson.OPT_SORT_KEYS)), world.space(kind))
+        found: list[int] = []
+        for index in range(_LISTED + (key >> 50) % 3):
+            thing = pick(mix(key, index))
+            record = world.record(kind, thing)
+            if thing not in found and (record is None or (record.exists and not record.made)):
+                world.recall(kind, thing, held)
+                found.append(thing)
+        return found
 
-    def _echo(self) -> dict[str, JsonValue]:
-        """Return the arguments by the spelling in which they are compared to fields."""
-        own = self.identity.own
-        return {same(name): value for name, value in self.arguments.items() if own is None or name != own.parameter}
+    def _arguments_by_field(self) -> dict[str, JsonValue]:
+        """Return the arguments, but the thing's own id, by the spelling in which they are compared to fields."""
+        own = self.own.parameter if self.own else None
+        return {same(name): value for name, value in self.arguments.items() if name != own}
 
-    def _parents_by_field(self) -> dict[str, JsonValue]:
-        return {same(p.parameter): self.arguments[p.parameter] for p in self.given(self.identity.parents)}
+    def _parents_by_field(self) -> Mapping[str, JsonValue]:
+        return {same(parent.parameter): self.arguments[parent.parameter] for parent, _ in self.parents}
 
-    def _values(self) -> dict[str, JsonValue]:
+    def _values(self, meaning: JsonObject) -> dict[str, JsonValue]:
         """Return the field values that a write sets: its arguments, those in a body one by one."""
-        named = {parent.parameter for parent in self.identity.parents}
-        named |= {self.identity.own.parameter} if self.identity.own else set()
+        named = {parent.parameter for parent, _ in self.parents}
         values: dict[str, JsonValue] = {}
-        for name, value in self.interface.meaning(self.arguments).items():
-            if name in named:
+        for name, value in meaning.items():
+            if name in named or (self.own and name == self.own.parameter):
                 continue
             if isinstance(value, dict) and (is_container(name) or key_noun(name) == self.kind[1]):
                 values.update((same(inner), child) for inner, child in value.items())
             else:
                 values[same(name)] = value
         return values
+
+
+def _missing(reference: Reference, id: str) -> ToolFailure:
+    return ToolFailure("not_found", f'no {reference.noun} has {reference.parameter} "{id[:_SHOWN]}"')
+
+
+def _equal(shown: JsonValue, asked: JsonValue) -> bool:
+    """Tell whether a field has the value that was asked for; a path spells numbers as text."""
+    return shown == asked or str(shown) == str(asked)
 
 
 _ACTS = {

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paraagent.catalog.names import BARE_WORDS, is_bare, is_container, noun, path_noun
+from paraagent.catalog.names import BARE_WORDS, is_bare, is_container, noun, path_noun, words
 from paraagent.env.ids import shape
 from paraagent.env.schemas import properties, types
 from paraagent.types import JsonObject, Tool
@@ -79,6 +79,8 @@ class Reference:
     noun: str
     checked: bool
     """True if the world must hold the thing, that is, if its ids are made by the service."""
+    word: str = "id"
+    """The last word of the parameter's name where it says how the thing is named: `id`, `name`, `arn`..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Identity:
     """The kind of thing; empty if none was found, then the tool is a pure function of its arguments."""
     own: Reference | None
     parents: tuple[Reference, ...]
+    batch: Reference | None
+    """The parameter of a list that names the things to list."""
     hole: tuple[str, ...] | None
     """Keys from the answer's top to the thing or the list of things; `()` is the answer itself, None is nowhere."""
     many: bool
@@ -107,6 +111,7 @@ def identity(tool: Tool) -> Identity:
         noun=own_noun,
         own=own,
         parents=tuple(_parents(tool, schemas, own)),
+        batch=_batch(tool, schemas) if many else None,
         hole=hole,
         many=many,
     )
@@ -145,17 +150,22 @@ def _placed(tool: Tool, schemas: dict[str, JsonObject]) -> list[str]:
 
 def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     placed = _placed(tool, schemas)
-    last = tool.path.rstrip("/").rpartition("/")[2]
-    if placed and (tool.effect == "action" or f"{{{placed[-1]}}}" in last or f"{{+{placed[-1]}" in last):
-        return _reference(tool, placed[-1], schemas[placed[-1]])
-    candidates = [name for name in schemas if name not in placed and _names_resource(tool, name, schemas[name])]
+    if placed:
+        named = _reference(tool, placed[-1], schemas[placed[-1]])
+        last = tool.path.rstrip("/").rpartition("/")[2]
+        about = named.noun == key_noun(tool.resource) and tool.effect != "create"  # `PUT /agents/{id}/availability`
+        if about or tool.effect == "action" or placed[-1] in _PLACEHOLDER.findall(last):
+            return named
     required = _required(tool)
+    candidates = [name for name in schemas if name not in placed and _names_resource(tool, name, schemas[name])]
     if tool.effect == "read" or placed:
         candidates = [name for name in candidates if name in required and not placed]
     if not candidates:
         return None
     best = min(candidates, key=lambda name: (name not in required, _ORDER.index(noun(name)[-1])))
-    return Reference(best, key_noun(tool.resource), _checkable(schemas[best], key_noun(tool.resource), best))
+    return Reference(
+        best, key_noun(tool.resource), _checkable(schemas[best], key_noun(tool.resource), best), noun(best)[-1]
+    )
 
 
 def _names_resource(tool: Tool, name: str, schema: JsonObject) -> bool:
@@ -164,6 +174,8 @@ def _names_resource(tool: Tool, name: str, schema: JsonObject) -> bool:
     resource = key_noun(tool.resource)
     if found is None or found[1] not in _ORDER or not {"string", "integer"} & set(types(schema)):
         return False
+    if tool.effect == "create" and words(name) == ("name",) and _has_made_id(tool):
+        return False  # what is created gets its id from the service; its name is one of its properties
     return found[0] == resource or (len(found[0]) > 3 and resource.endswith(found[0]))
 
 
@@ -172,7 +184,7 @@ def _reference(tool: Tool, name: str, schema: JsonObject) -> Reference:
     before = path_noun(tool.path, name)
     found = identifier(name, before or noun(tool.resource))
     if found:
-        return Reference(name, found[0], _checkable(schema, found[0], name))
+        return Reference(name, found[0], _checkable(schema, found[0], name), found[1])
     parts = noun(name)
     same = parts == before
     return Reference(
@@ -191,6 +203,23 @@ def _parents(tool: Tool, schemas: dict[str, JsonObject], own: Reference | None) 
         found = identifier(name, ()) if name in schemas and (own is None or name != own.parameter) else None
         if found and found[1] in STRONG and types(schemas[name])[:1] in (("string",), ("integer",)):
             yield Reference(name, found[0], _checkable(schemas[name], found[0], name))
+
+
+def _batch(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
+    """Return the parameter that names some things of the tool's resource by their ids, one or many."""
+    placed = _placed(tool, schemas)
+    for name, schema in schemas.items():
+        items = schema.get("items")
+        one = items if isinstance(items, dict) else schema
+        strong = one is items or noun(name)[-1] in STRONG
+        if (
+            strong
+            and name not in placed
+            and _names_resource(tool, name, one)
+            and _checkable(one, key_noun(tool.resource), name)
+        ):
+            return Reference(name, key_noun(tool.resource), True, noun(name)[-1])
+    return None
 
 
 def _required(tool: Tool) -> list[str]:
@@ -232,6 +261,14 @@ def _thing_path(schema: JsonObject, resource: tuple[str, ...]) -> tuple[str, ...
 def _identified(schema: JsonObject, resource: tuple[str, ...]) -> bool:
     own = "".join(resource)
     return any((found := identifier(name, resource)) and found[0] == own for name in properties(schema))
+
+
+def _has_made_id(tool: Tool) -> bool:
+    resource = noun(tool.resource)
+    shown = [child for _, child in _objects(tool.returns, ())]
+    return any(
+        (found := identifier(n, resource)) and found[1] in STRONG for child in shown for n in properties(child)
+    )
 
 
 def _objects(schema: JsonObject, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], JsonObject]]:

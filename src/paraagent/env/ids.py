@@ -1,9 +1,9 @@
 """Identifiers that the world recognises as its own without remembering them.
 
 Place in the flow: layer 3, under `respond` and `world`. A thing is a number from 10000 to 99999 in the *space* of its
-world, API and noun. Every identifier of it, whatever its form (`cus_483924821`, a UUID, a plain integer), ends in nine
-digits: the thing's number and four check digits that only this space gives it. So any answer may mention things, and a
-later call may use what it saw, while an invented identifier is refused (one in 10,000 passes by chance).
+world, API and noun. Every identifier of it, whatever its form (`cus_483924821`, a UUID, a plain integer), ends in
+nine digits: the thing's number and four check digits that only this space gives it. So any answer may mention things,
+and a later call may use what it saw, while an invented identifier is refused (one in 10,000 passes by chance).
 Limits: things whose identifiers have no room for nine digits cannot be recognised; see `shape`.
 """
 
@@ -34,9 +34,13 @@ _PLAIN_FORMATS = frozenset(
 )
 
 
-def digest(*parts: str | int | bytes) -> int:
+def digest(*parts: str | int) -> int:
     """Return 64 bits that depend on nothing but the parts; equal in every process."""
-    text = b"\x1f".join(part if isinstance(part, bytes) else str(part).encode(errors="replace") for part in parts)
+    return digest_bytes("\x1f".join(map(str, parts)).encode(errors="replace"))
+
+
+def digest_bytes(text: bytes) -> int:
+    """Return 64 bits that depend on nothing but the text."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
 
@@ -57,9 +61,26 @@ def pick(key: int) -> int:
     return FIRST + (key >> 24) % COUNT
 
 
+class Spaces(dict[int, int]):
+    """The spaces of one API's part of a world, by the salt of the noun; made when first asked for."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+
+    def __missing__(self, by: int) -> int:
+        space = self[by] = mix(self.bits, by)
+        return space
+
+
+def modulus(text: str) -> int:
+    """Return an odd number near a billion that sets a name apart: 64 bits modulo it are the name's own 30 bits."""
+    return salt(text) >> 35 | 1 << 29 | 1
+
+
 def number(space: int, thing: int) -> int:
     """Return the nine digits of a thing: itself and its check digits."""
-    return thing * _CHECKS + (mix(space, thing) >> 24) % _CHECKS
+    return thing * _CHECKS + (((space ^ thing) * ODD & MASK) >> 32) % _CHECKS
 
 
 def recognise(space: int, text: str) -> int | None:
@@ -84,7 +105,7 @@ def shape(schema: JsonObject, noun: str, last: str) -> Shape | None:
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if "string" in kinds:
         allowed = fits(schema)
-        return next((made for made in _texts(schema, noun, last) if allowed(made(_SOME))), None)
+        return next((made for made in _texts(schema, noun, last) if not allowed or allowed(made(_SOME))), None)
     limit = schema.get("maximum")
     return _integer if "integer" in kinds and (not isinstance(limit, int | float) or limit >= 999_999_999) else None
 

@@ -13,6 +13,7 @@ import jsonschema_rs
 
 from paraagent.env.identity import Identity, identity
 from paraagent.env.ids import mix
+from paraagent.env.paging import Role, roles
 from paraagent.env.respond import Answers
 from paraagent.env.schemas import properties
 from paraagent.env.validate import Arguments
@@ -58,17 +59,25 @@ class Interface:
         schemas = properties(self.tool.parameters).items()
         return {name: schema["default"] for name, schema in schemas if schema.get("default") is not None}
 
+    @cached_property
+    def roles(self) -> dict[str, Role]:
+        """The parameters that page or search a list."""
+        return roles(properties(self.tool.parameters))
+
     def meaning(self, arguments: JsonObject) -> JsonObject:
         """Return arguments without those that only repeat a default, whole numbers as integers.
 
         Two calls that mean the same leave the world in the same state.
         """
-        defaults = self._defaults
-        return {
-            name: _whole(value)
-            for name, value in arguments.items()
-            if not (name in defaults and defaults[name] == value)
-        }
+        settled = {name: _whole(value) for name, value in arguments.items()}
+        for name, default in self._defaults.items():
+            if (
+                name in settled
+                and settled[name] == default
+                and isinstance(settled[name], bool) == isinstance(default, bool)
+            ):
+                del settled[name]
+        return settled
 
 
 class Interfaces:

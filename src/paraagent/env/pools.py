@@ -1,8 +1,8 @@
 """Plausible values by kind: people, places, texts, dates. Made once per process, the same in every process.
 
-Place in the flow: layer 3, under `values`, which decides what kind a field is and picks by a number. Faker supplies the
-values; each pool has its own seed, so pools do not depend on which others were made. Limits: English; a new version of
-Faker may change the values and with them the answers of the world.
+Place in the flow: layer 3, under `values`, which decides what kind a field is and picks by a number. Faker supplies
+the values; each pool has its own seed, so pools do not depend on which others were made. Limits: English; a new
+version of Faker may change the values and with them the answers of the world.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 from faker import Faker
 
-from paraagent.env.ids import digest
+from paraagent.env.ids import digest, mix
 
 SIZE = 256
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -59,6 +59,7 @@ _FROM_FAKER = {
     "time": "time",
     "ean": "ean13",
 }
+_DATES = {"moment": "%Y-%m-%dT%H:%M:%SZ", "date": "%Y-%m-%d"}
 _WORDS = {
     "status": "active pending completed open closed paused draft scheduled ready archived",
     "gender": "female male",
@@ -76,19 +77,24 @@ def pool(kind: str) -> tuple[str, ...]:
     """Return the values of a kind; an unknown kind has words."""
     if kind in _WORDS:
         return tuple(_WORDS[kind].split())
+    if kind in _DATES:
+        return tuple(dict.fromkeys(moment.strftime(_DATES[kind]) for moment in _moments()))
     fake = _faker(kind)
     make = _composed(kind, fake) or getattr(fake, _FROM_FAKER.get(kind, "word"))
     return tuple(dict.fromkeys(str(make()) for _ in range(SIZE)))
 
 
 @cache
-def moments() -> tuple[datetime, ...]:
+def timestamps(scale: int) -> tuple[int, ...]:
+    """Return the times of the kind `moment` as seconds (1) or milliseconds (1000) since 1970."""
+    return tuple(int(moment.timestamp()) * scale for moment in _moments())
+
+
+def _moments() -> list[datetime]:
     """Return times of two years, at whole minutes."""
     step = timedelta(days=_DAYS) / (4 * SIZE)
-    jitter = [timedelta(minutes=digest("moment", index) % 900) for index in range(4 * SIZE)]
-    return tuple(
-        (_START + index * step + jitter[index]).replace(second=0, microsecond=0) for index in range(4 * SIZE)
-    )
+    times = (_START + index * step + timedelta(minutes=mix(index, 1) % 900) for index in range(4 * SIZE))
+    return [time.replace(second=0, microsecond=0) for time in times]
 
 
 def _faker(kind: str) -> Faker:

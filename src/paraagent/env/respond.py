@@ -1,7 +1,7 @@
 """Whole answers of one tool: a frame and, at its hole, the thing or the list of things.
 
-Place in the flow: layer 3; `behave` decides which thing a call is about, `shown` knows what it looks like, this puts it
-where the tool's response schema has it.
+Place in the flow: layer 3; `behave` decides which thing a call is about, `shown` knows what it looks like, this puts
+it where the tool's response schema has it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import cast
 
 from paraagent.catalog.names import noun
 from paraagent.env.identity import Identity
-from paraagent.env.ids import mix, pick
-from paraagent.env.schemas import properties, types
-from paraagent.env.shown import Compiler, Shown, same
+from paraagent.env.ids import Spaces, mix, pick
+from paraagent.env.schemas import properties, same, types
+from paraagent.env.shown import Compiler, Shown
 from paraagent.types import JsonObject, JsonValue, Tool
 
 _COUNTS = frozenset({"total", "count", "totalcount", "totalresults", "totalitems", "size", "resultcount", "found"})
@@ -41,7 +41,7 @@ class Answers:
         top = properties(tool.returns) if self.many and self.hole else {}
         self._counts = [name for name, schema in top.items() if same(name) in _COUNTS and "integer" in types(schema)]
 
-    def write(self, key: int, world: int, content: JsonValue) -> JsonValue:
+    def write(self, key: int, world: Spaces, content: JsonValue) -> JsonValue:
         """Return the whole answer with the thing or the list of things in its place."""
         if self._value is not None:
             return self._value(key, world)
@@ -59,9 +59,9 @@ class Answers:
     def sample(self, key: int) -> JsonValue:
         """Return an answer about things of no world in particular."""
         if self.shown is None:
-            return self.write(key, key, None)
-        things = [self.shown.thing(pick(mix(key, index)), key) for index in range(2 if self.many else 1)]
-        return self.write(key, key, cast(JsonValue, things if self.many else things[0]))
+            return self.write(key, Spaces(key), None)
+        things = [self.shown.thing(pick(mix(key, index)), Spaces(key)) for index in range(2 if self.many else 1)]
+        return self.write(key, Spaces(key), cast(JsonValue, things if self.many else things[0]))
 
 
 def _items(schema: JsonObject) -> JsonObject:
@@ -77,4 +77,4 @@ def _below(schema: JsonObject, path: tuple[str, ...]) -> JsonObject:
 
 def example(name: str, schema: JsonObject) -> JsonValue:
     """Return a small value that an argument could have."""
-    return Compiler(brief=True).value(schema, name, (), 0)(_EXAMPLE, 0)
+    return Compiler(brief=True).value(schema, name, (), 0)(_EXAMPLE, Spaces(0))

@@ -7,10 +7,12 @@ should be reads as empty.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 
 import jsonschema_rs
 
+from paraagent.catalog.names import words
 from paraagent.types import JsonObject, JsonValue
 
 _NESTED = 6
@@ -30,10 +32,10 @@ def types(schema: JsonObject) -> tuple[str, ...]:
     return (kind,) if isinstance(kind, str) else tuple(map(str, kind)) if isinstance(kind, list) else ()
 
 
-def fits(schema: JsonObject) -> Callable[[JsonValue], bool]:
-    """Return a test of texts against the schema's length and pattern."""
+def fits(schema: JsonObject) -> Callable[[JsonValue], bool] | None:
+    """Return a test of texts against the schema's length and pattern, or None if it sets no such limits."""
     limits: JsonObject = {key: schema[key] for key in ("minLength", "maxLength", "pattern") if key in schema}
-    return jsonschema_rs.Draft202012Validator(limits).is_valid if limits else lambda value: True
+    return jsonschema_rs.Draft202012Validator(limits).is_valid if limits else None
 
 
 def plain(schema: JsonObject) -> JsonObject:
@@ -73,3 +75,9 @@ def kind_of(schema: JsonObject) -> str:
     if kinds:
         return kinds[0]
     return "object" if properties(schema) else "array" if "items" in schema else "string"
+
+
+@lru_cache(maxsize=65536)
+def same(name: str) -> str:
+    """Return a field's name in the one spelling under which requests and answers are compared."""
+    return "".join(words(name))

@@ -1,7 +1,7 @@
 """How objects of one schema look: compiled once, then a few table look-ups per field.
 
-Place in the flow: layer 3, under `respond`. A thing's fields follow from its number alone, so every tool that shows it
-tells the same: the `customer_id` of an order, the `customer` inside it and the customer that is read later agree.
+Place in the flow: layer 3, under `respond`. A thing's fields follow from its number alone, so every tool that shows
+it tells the same: the `customer_id` of an order, the `customer` inside it and the customer that is read later agree.
 
 Limits: wide objects are cut to `WIDTH` properties a level (required ones and identifiers stay), lists to a few items;
 next-page tokens and errors are left out; of alternatives the first is taken.
@@ -9,17 +9,16 @@ next-page tokens and errors are left out; of alternatives the first is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import jsonschema_rs
 
-from paraagent.catalog.names import is_container, noun, words
+from paraagent.catalog.names import is_container, noun
 from paraagent.env.identity import identifier
-from paraagent.env.ids import MASK, ODD, Shape, mix, number, pick, salt, shape
-from paraagent.env.schemas import kind_of, plain, properties
-from paraagent.env.values import Pick, scalar
+from paraagent.env.ids import Shape, Spaces, mix, modulus, number, pick, salt, shape
+from paraagent.env.schemas import kind_of, plain, properties, same
+from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
 
 WIDTH = (40, 12, 6, 4)
@@ -27,14 +26,8 @@ WIDTH = (40, 12, 6, 4)
 _DEEPEST = 6
 _OMITTED = frozenset({"error", "warning", "next", "cursor", "continuation", "exception", "fault", "marker"})
 
-Make = Callable[[int, int], JsonValue]
-"""Makes a value from the 64 bits of its object and those of the world."""
-
-
-@lru_cache(maxsize=65536)
-def same(name: str) -> str:
-    """Return a field's name in the one spelling under which requests and answers are compared."""
-    return "".join(words(name))
+Make = Callable[[int, Spaces], JsonValue]
+"""Makes a value from the 64 bits of its object and the spaces of its world."""
 
 
 class Shown:
@@ -42,54 +35,60 @@ class Shown:
 
     def __init__(self, schema: JsonObject, owner: tuple[str, ...]) -> None:
         self.names = {same(name): name for name in properties(schema)}
+        """Every field, by the spelling in which fields and arguments are compared."""
         self._schemas = properties(schema)
         self._checks: dict[str, jsonschema_rs.Draft202012Validator] = {}
         self.template: JsonObject = {}
-        self.picks: list[tuple[str, int, Pick]] = []
+        self.choices: list[tuple[str, int, Sequence[JsonValue], int]] = []
         self.makes: list[tuple[str, Make]] = []
         self.own: list[tuple[str, str, Shape]] = []
         """The thing's own identifiers: field, last word of its name, form."""
         self.salt = salt("".join(owner))
         self._link = salt("link to " + "".join(owner))
 
-    def fill(self, key: int, world: int) -> JsonObject:
+    def fill(self, key: int, world: Spaces) -> JsonObject:
         """Return the fields that 64 bits stand for, without the object's own identifiers."""
         shown = self.template.copy()
-        for name, by, choose in self.picks:
-            shown[name] = choose((key ^ by) * ODD & MASK)
+        for name, by, values, size in self.choices:
+            shown[name] = values[key % by % size]
         for name, make in self.makes:
             shown[name] = make(key, world)
         return shown
 
-    def thing(self, thing: int, world: int) -> JsonObject:
+    def thing(self, thing: int, world: Spaces) -> JsonObject:
         """Return a thing of this object's kind."""
-        space = mix(world, self.salt)
+        space = world[self.salt]
         shown = self.fill(mix(space, thing), world)
-        digits = number(space, thing)
-        for name, _, form in self.own:
-            shown[name] = form(digits)
+        if self.own:
+            digits = number(space, thing)
+            for name, _, form in self.own:
+                shown[name] = form(digits)
         return shown
 
-    def linked(self, key: int, world: int) -> JsonObject:
+    def linked(self, key: int, world: Spaces) -> JsonObject:
         """Return the thing that an object with these bits refers to."""
         return self.thing(pick(mix(key, self._link)), world)
 
     def overlay(self, shown: JsonObject, values: Mapping[str, JsonValue]) -> None:
         """Write known values, keyed by `same`, over the fields of that name wherever the schema allows."""
+        names = self.names
         for spelling, value in values.items():
-            name = self.names.get(spelling)
-            if name is not None:
-                value = _merged(shown.get(name), value)
+            if spelling in names:
+                name = names[spelling]
+                if type(value) is dict:
+                    value = _merged(shown.get(name), value)
                 if self.allows(name, value):
                     shown[name] = value
 
-    def name_it(self, shown: JsonObject, id: JsonValue, word: tuple[str, ...]) -> None:
-        """Show a thing under the identifier it was asked for, in the field for identifiers of that word."""
-        fields = [name for name, last, _ in self.own if (last,) == word] or [name for name, last, _ in self.own]
+    def name_it(self, shown: JsonObject, id: JsonValue, word: str) -> None:
+        """Show a thing under the identifier it was asked for, in the field for identifiers that end in that word."""
+        if not self.own:
+            return
+        name = next((name for name, last, _ in self.own if last == word), self.own[0][0])
         text = str(id)
         for value in (id, text, int(text) if text.isdecimal() and len(text) < 18 else None):
-            if fields and value is not None and self.allows(fields[0], value):
-                shown[fields[0]] = value
+            if value is not None and self.allows(name, value):
+                shown[name] = value
                 return
 
     def allows(self, name: str, value: JsonValue) -> bool:
@@ -119,8 +118,9 @@ class Compiler:
             return shown.linked if shown.own else shown.fill
         if kind == "array" and "enum" not in schema:
             return self._array(schema, name, owner, depth)
-        choose = scalar(name, schema, kind, owner)
-        return (lambda key, world: choose(key)) if choose else lambda key, world: None
+        values = scalar(name, schema, kind, owner) or (None,)
+        by, size = modulus(same(name)), len(values)
+        return lambda key, world: values[key % by % size]
 
     def shown(
         self, schema: JsonObject, owner: tuple[str, ...], depth: int, hole: tuple[str, ...] | None = None
@@ -153,10 +153,10 @@ class Compiler:
             array = self._array(child, name, _below_noun(name, owner), depth + 1)
             shown.makes.append((name, _mixed(array, salt(same(name)))))
         else:
-            choose = scalar(name, child, kind, owner)
-            if choose is None:
+            values = scalar(name, child, kind, owner)
+            if not values:
                 return False
-            shown.picks.append((name, salt(same(name)), choose))
+            shown.choices.append((name, modulus(same(name)), values, len(values)))
         return True
 
     def _array(self, schema: JsonObject, name: str, owner: tuple[str, ...], depth: int) -> Make:
@@ -171,7 +171,7 @@ class Compiler:
         make = _reference(found[0], form) if found and form else self.value(items, name, owner, depth)
         unique = schema.get("uniqueItems") is True
 
-        def array(key: int, world: int) -> JsonValue:
+        def array(key: int, world: Spaces) -> JsonValue:
             count = low + (key >> 40) % (high - low + 1)
             made = [make(mix(key, index + 1), world) for index in range(count)]
             return [value for index, value in enumerate(made) if value not in made[:index]] if unique else made
@@ -198,8 +198,8 @@ def _reference(target: str, form: Shape) -> Make:
     """Return how an object names the thing of another kind that it refers to."""
     by, link = salt(target), salt("link to " + target)
 
-    def refer(key: int, world: int) -> JsonValue:
-        return form(number(mix(world, by), pick(mix(key, link))))
+    def refer(key: int, world: Spaces) -> JsonValue:
+        return form(number(world[by], pick(mix(key, link))))
 
     return refer
 

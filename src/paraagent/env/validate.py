@@ -1,7 +1,7 @@
 """Arguments checked against a tool's schema before anything runs, with messages an agent can act on.
 
-Place in the flow: layer 3, used by `interface`. A valid call costs a microsecond; only a wrong one is looked at closely.
-The message names the argument, says what it must be and what was sent, and gives an example that would be accepted.
+Place in the flow: layer 3, used by `interface`. A valid call costs a microsecond; only a wrong one is looked at
+closely. The message names the argument, says what it must be and what was sent, and gives an example that would do.
 Limits: names that the schema does not list are refused unless it allows any; formats are not enforced.
 """
 
@@ -118,17 +118,16 @@ def _expected(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
         return " or ".join(sorted(getattr(kind, "types", ()), key=lambda one: one == "null"))
     if name == "enum":
         choices = schema.get("enum")
-        return (
-            "one of " + ", ".join(_json(choice) for choice in choices[:12]) if isinstance(choices, list) else "listed"
-        )
+        return "one of " + ", ".join(map(_json, choices[:12] if isinstance(choices, list) else []))
     if name in ("anyOf", "oneOf", "oneOfNotValid"):
         return _types(schema) or "of one of the allowed forms"
     limit = getattr(kind, "limit", None)
     words = {
         "minimum": f"at least {limit}", "maximum": f"at most {limit}", "minLength": f"at least {limit} characters",
         "maxLength": f"at most {limit} characters", "minItems": f"a list of at least {limit}",
-        "maxItems": f"a list of at most {limit}", "exclusiveMinimum": f"above {limit}", "uniqueItems": "free of repeats",
-        "exclusiveMaximum": f"below {limit}", "pattern": f"text that matches {getattr(kind, 'pattern', '')}",
+        "maxItems": f"a list of at most {limit}", "exclusiveMinimum": f"above {limit}",
+        "uniqueItems": "free of repeats", "exclusiveMaximum": f"below {limit}",
+        "pattern": f"text that matches {getattr(kind, 'pattern', '')}",
         "multipleOf": f"a multiple of {getattr(kind, 'multiple_of', schema.get('multipleOf'))}",
     }  # fmt: skip
     return words.get(name, f"as the schema says ({_short(error.message)})")

@@ -2,8 +2,8 @@
 
 Place in the flow: layer 3; `behave` reads and writes it, the environment snapshots it, the verifier compares it. A
 thing is (api, noun, number); see `ids`. The world holds only what differs from the seed: things that the task or a
-call put there, changed fields, and what was deleted. Everything else about a thing follows from its number, so reading
-changes nothing and a world stays small.
+call put there, changed fields, and what was deleted. Everything else about a thing follows from its number, so
+reading changes nothing and a world stays small.
 
     exists      an identifier is known if it carries this world's check digits, or the task or a write introduced it
     recall      besides, the world recalls under which parents and filters a thing was listed, so that reading it
@@ -21,8 +21,8 @@ from hashlib import blake2b
 import orjson
 
 from paraagent.env.identity import key_noun
-from paraagent.env.ids import COUNT, digest, mix, number, pick, recognise, salt
-from paraagent.env.shown import same
+from paraagent.env.ids import COUNT, Spaces, digest, mix, number, pick, recognise, salt
+from paraagent.env.schemas import same
 from paraagent.env.task import Entity
 from paraagent.types import JsonObject, JsonValue
 
@@ -43,6 +43,8 @@ class Record:
     parents: Mapping[str, str]
     """Ids of the things it was made under, by noun."""
     exists: bool = True
+    made: bool = True
+    """False for a thing that was there from the seed and has been changed."""
     actions: tuple[str, ...] = ()
     """What was done to it besides: tool name and canonical arguments."""
 
@@ -61,8 +63,7 @@ class World:
 
     def __init__(self, seed: int, entities: Iterable[Entity] = ()) -> None:
         self.seed = seed
-        self._worlds: dict[str, int] = {}
-        self._spaces: dict[Kind, int] = {}
+        self._spaces: dict[str, Spaces] = {}
         self._records: dict[Kind, dict[int, Record]] = {}
         self._names: dict[Kind, dict[str, int]] = {}
         self._recalled: dict[Kind, dict[int, Mapping[str, JsonValue]]] = {}
@@ -79,19 +80,16 @@ class World:
             kind, thing, Record(entity.id, True, {same(name): value for name, value in entity.value.items()}, {})
         )
 
-    def bits(self, api: str) -> int:
-        """Return the 64 bits from which everything in one API's part of the world follows."""
-        bits = self._worlds.get(api)
-        if bits is None:
-            bits = self._worlds[api] = digest("world", self.seed, api)
-        return bits
+    def spaces(self, api: str) -> Spaces:
+        """Return what everything in one API's part of the world follows from."""
+        spaces = self._spaces.get(api)
+        if spaces is None:
+            spaces = self._spaces[api] = Spaces(digest("world", self.seed, api))
+        return spaces
 
     def space(self, kind: Kind) -> int:
         """Return the bits that make identifiers of this kind recognisable."""
-        space = self._spaces.get(kind)
-        if space is None:
-            space = self._spaces[kind] = mix(self.bits(kind[0]), salt(kind[1]))
-        return space
+        return self.spaces(kind[0])[salt(kind[1])]
 
     def find(self, kind: Kind, id: str) -> int | None:
         """Return the thing that an identifier names if this world knows it, deleted or not."""
@@ -109,12 +107,10 @@ class World:
         records = self._records.get(kind)
         return records.get(thing) if records else None
 
-    def known(self, kind: Kind, thing: int) -> list[Mapping[str, JsonValue]]:
-        """Return what to write over a thing's seeded fields: what was recalled, then what was set."""
+    def recalled(self, kind: Kind, thing: int) -> Mapping[str, JsonValue] | None:
+        """Return the field values that a list has shown of a thing, if any."""
         recalled = self._recalled.get(kind)
-        found = [recalled[thing]] if recalled and thing in recalled else []
-        record = self.record(kind, thing)
-        return [*found, record.values] if record and record.values else found
+        return recalled.get(thing) if recalled else None
 
     def members(self, kind: Kind) -> list[tuple[int, Record]]:
         """Return the things of a kind that the world holds a record of, by number."""
@@ -187,7 +183,7 @@ class World:
         self._recalled = {kind: dict(things) for kind, things in snapshot.recalled.items()}
 
     def _seeded(self, kind: Kind, thing: int) -> Record:
-        return Record(str(number(self.space(kind), thing)), False, {}, {})
+        return Record(str(number(self.space(kind), thing)), False, {}, {}, made=False)
 
     def _put(self, kind: Kind, thing: int, record: Record) -> None:
         self._records[kind] = {**self._records.get(kind, {}), thing: record}
