@@ -71,11 +71,7 @@ class Interface:
         """
         settled = {name: _whole(value) for name, value in arguments.items()}
         for name, default in self._defaults.items():
-            if (
-                name in settled
-                and settled[name] == default
-                and isinstance(settled[name], bool) == isinstance(default, bool)
-            ):
+            if name in settled and settled[name] == default and (settled[name] is True) == (default is True):
                 del settled[name]
         return settled
 
