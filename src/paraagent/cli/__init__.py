@@ -1,7 +1,1 @@
-"""The `paraagent` command: one module per group of sub-commands, assembled here."""
-
-from __future__ import annotations
-
-from paraagent.cli.main import main
-
-__all__ = ["main"]
+"""The `paraagent` command: one module per group of sub-commands, assembled in `main`."""

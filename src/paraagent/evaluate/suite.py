@@ -91,6 +91,11 @@ class RunDirectory:
     def write_summary(self, summary: Summary) -> None:
         (self.path / "summary.json").write_bytes(orjson.dumps(summary.to_json(), option=orjson.OPT_INDENT_2))
 
+    def summary(self) -> JsonObject:
+        """Return the figures that were written last; empty if there are none."""
+        path = self.path / "summary.json"
+        return _read_json(path) if path.exists() else {}
+
 
 async def run(
     episodes: Sequence[Episode],
@@ -108,6 +113,7 @@ async def run(
     """
     started = time.monotonic()
     views: list[EpisodeView] = []
+    directory.write_summary(summarise(views))
 
     def keep(name: str, found: EpisodeView) -> None:
         views.append(found)

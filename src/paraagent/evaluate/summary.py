@@ -44,6 +44,8 @@ class Summary:
     by_kind: dict[str, Group]
     masked: int
     """Episodes that failed outside the agent: model endpoint, runtime."""
+    first_failure: str | None = None
+    """What the first of them failed of."""
     seconds: float = 0.0
     """Wall-clock time of the run."""
 
@@ -75,6 +77,7 @@ def summarise(views: Iterable[EpisodeView], seconds: float = 0.0) -> Summary:
         overall=_group(counted),
         by_kind={kind: _group(kinds[kind]) for kind in sorted(kinds)},
         masked=len(finished) - len(counted),
+        first_failure=next((v.end.failure_kind for v in finished if v.end and v.end.mask_sample), None),
         seconds=seconds,
     )
 

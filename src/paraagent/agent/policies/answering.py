@@ -33,12 +33,20 @@ def _best(fact: str, fields: Sequence[tuple[tuple[str, ...], JsonValue]]) -> Jso
 
 
 def _match(wanted: Sequence[str], path: tuple[str, ...]) -> float:
-    """Score a path: all words of the fact must be in it, few others, most in its last name."""
+    """Score a path: the share of the fact's words in it, most of them in its last name, and few others there."""
     own = {*words(path[-1]), *noun(path[-1])}
     above = {word for name in path[:-1] for word in (*words(name), *noun(name))}
-    if not wanted or not set(wanted) <= own | above or not own & set(wanted):
+    in_own = sum(any(_alike(word, name) for name in own) for word in wanted)
+    found = sum(any(_alike(word, name) for name in own | above) for word in wanted)
+    if not in_own or found < (len(wanted) + 1) // 2:
         return 0.0
-    return 1.0 + len(own & set(wanted)) / len(wanted) - 0.1 * len(set(words(path[-1])) - set(wanted))
+    others = sum(not any(_alike(word, name) for word in wanted) for name in words(path[-1]))
+    return 2.0 * found / len(wanted) + in_own / len(wanted) - 0.1 * others
+
+
+def _alike(word: str, name: str) -> bool:
+    """Tell whether two words are the same but for their endings, as `creation` and `created`."""
+    return word == name or (min(len(word), len(name)) > 5 and word[:5] == name[:5])
 
 
 def _scalars(value: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], JsonValue]]:

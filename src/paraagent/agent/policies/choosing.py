@@ -73,8 +73,13 @@ def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> tuple[int
     """Return which earlier step's answer holds a parameter's value, and where; the nearest step first."""
     identity = parameter_identity(consumer, parameter)
     tail = noun(parameter)[-1:]
+    wanted = _type(consumer, parameter)
     for position in range(len(producers) - 1, -1, -1):
-        found = list(leaves(producers[position].returns, noun(producers[position].resource)))
+        found = [
+            leaf
+            for leaf in leaves(producers[position].returns, noun(producers[position].resource))
+            if wanted in (None, leaf.type) or (wanted, leaf.type) == ("number", "integer")
+        ]
         exact = [leaf for leaf in found if leaf.identity == identity]
         near = [leaf for leaf in found if identity.endswith(leaf.identity) or leaf.identity.endswith(identity)]
         bare = [leaf for leaf in found if tail and tail[0] in BARE_WORDS and words(leaf.path)[-1:] == tail]
@@ -84,13 +89,20 @@ def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> tuple[int
     return None
 
 
+def _type(tool: Tool, parameter: str) -> str | None:
+    properties = tool.parameters.get("properties")
+    schema = properties.get(parameter) if isinstance(properties, dict) else None
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 def _depth(leaf: Leaf) -> tuple[int, int]:
     return leaf.path.count("."), len(leaf.path)
 
 
 def _option(part: Part, clause: str, hit: Hit) -> _Option:
     filled = fill(hit.tool, clause)
-    score = 2.0 * hit.score + 0.8 * len(filled.arguments) - 0.6 * filled.unused
+    score = 2.0 * hit.score + 0.8 * len(filled.arguments) - 0.6 * filled.unused - 0.6 * filled.guessed
     score += _verb_fit(clause, hit.tool) + _service_fit(part.service, hit.tool) + _word_fit(clause, hit.tool)
     return _Option(hit.tool, filled, score)
 
@@ -125,7 +137,7 @@ def _verb_fit(clause: str, tool: Tool) -> float:
     first = words(clause)[:1]
     wanted = _VERBS.get(first[0]) if first else None
     if wanted is None:
-        return 0.0
+        return 0.0 if tool.effect == "read" else -1.5
     if wanted == tool.effect:
         return 1.0
     return -2.0 if "read" in (wanted, tool.effect) else -1.0

@@ -15,9 +15,7 @@ from paraagent.catalog.names import BARE_WORDS, noun, path_noun, words
 from paraagent.types import JsonObject, JsonValue, Tool
 
 _VALUE = r'(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))'
-_LITERAL = re.compile(
-    r'"(?P<quoted>[^"]*)"|(?P<bare>(?:https?://\S+|[^\s"]*[@\d_][^\s"]*|[A-Z]{2,}[^\s"]*|[^\s"]+[./:-][^\s"]+))'
-)
+_LITERAL = re.compile(r'"(?P<quoted>[^"]*)"|(?P<bare>https?://\S+|[^\s"]*[@\d_][^\s"]*|[^\s"]+[./:][^\s"]+)')
 _JOIN = r"(?:\s+(?:set to|equal to|is|of|to|as|with id|with|named|called|id|number|=))*\s+"
 _SEARCHED = frozenset({"q", "query", "search", "term", "keyword", "keywords", "phrase", "text", "s", "search term"})
 _TRUE = {"true": True, "yes": True, "false": False, "no": False}
@@ -34,6 +32,8 @@ class Filled:
     """Literals of the clause that went into an argument."""
     unused: int = 0
     """Literals of the clause that no parameter took."""
+    guessed: int = 0
+    """Required parameters that took a literal only because it was left over."""
 
 
 def literals(clause: str) -> list[str]:
@@ -55,6 +55,7 @@ def fill(tool: Tool, clause: str) -> Filled:
             found = _left_over(tool, name, properties.get(name, {}), clause, taken)
             if found is not None:
                 _take(filled, name, *found, taken)
+                filled.guessed += 1
     filled.missing = tuple(name for name in required if name not in filled.arguments)
     filled.unused = sum(1 for _, span in _literals(clause) if not _overlaps(span, taken))
     filled.arguments = {name: filled.arguments[name] for name in properties if name in filled.arguments}
@@ -108,7 +109,7 @@ def _named(
         spoken.append("for")
     for text in spoken:
         pattern = r"[\s_-]?".join(map(re.escape, text.split()))
-        for match in re.finditer(rf"\b{pattern}s?{_JOIN}{_VALUE}", clause, re.IGNORECASE):
+        for match in _overlapping(rf"\b{pattern}s?{_JOIN}{_VALUE}", clause):
             span = match.span("quoted") if match["quoted"] is not None else match.span("bare")
             if _overlaps(span, taken):
                 continue
@@ -116,6 +117,14 @@ def _named(
             if value is not None:
                 return value, span
     return None
+
+
+def _overlapping(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    """Yield matches from every position, so that one that leads nowhere does not hide the next."""
+    compiled, position = re.compile(pattern, re.IGNORECASE), 0
+    while match := compiled.search(text, position):
+        yield match
+        position = match.start() + 1
 
 
 def _left_over(
@@ -165,7 +174,7 @@ def _list(text: str, schema: JsonObject) -> JsonValue:
             break
         word = match["quoted"] if match["quoted"] is not None else _trimmed(match["bare"])
         value = convert(word, inner)
-        if value is None:
+        if value is None or (match["quoted"] is None and not _looks_literal(word, inner)):
             break
         found.append(value)
         end = match.end()
@@ -215,7 +224,7 @@ def _looks_literal(text: str, schema: JsonObject) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    return text.rstrip(".,;:!?)").lstrip("(")
+    return text.rstrip(".,;:!?)").removesuffix("'s").lstrip("(")
 
 
 def _overlaps(span: _Span, taken: list[_Span]) -> bool:

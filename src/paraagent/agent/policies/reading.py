@@ -15,13 +15,18 @@ from functools import lru_cache
 _QUOTED = r'"[^"]*"'
 _SENTENCE_END = re.compile(rf"({_QUOTED})|(?<=[.?!])\s+(?=[A-Z\"])")
 _SERVICE = re.compile(
-    r"(?:^|(?<=\s))(?:on|in|with|using|from|via|through|at|to|use)\s+((?:[A-Z][\w.&'+-]*|[a-z]+[A-Z]\w*)"
-    r"(?:\s+(?:(?:of|for|and|the)\s+)?[A-Z0-9][\w.&'+-]*)*)",
-    re.IGNORECASE,
+    r"(?:^|(?<=\s))(?:(?i:on|in|using|from|via|through|at|use)\s+|(?i:with)\s+(?=[A-Z][a-z]))"
+    r"((?:[A-Z][\w.&'+-]*|[a-z]+[A-Z]\w*|(?:\w+\.)+(?:com|io|org|net|co|uk|de|eu|ai|gov|app|dev)\b[\w.]*)"
+    r"(?:\s+(?:(?:of|for|and|the)\s+)?[A-Z0-9][\w.&'+-]*)*)"
+)
+_AT_START = re.compile(
+    r"(?i:on|in|with|using)\s+([^\s,]+(?:\s[^\s,]+){0,5}?)(?=,\s)|"
+    r"(?i:with)\s+([A-Z][\w.&'+-]*(?:\s+(?:(?:of|for|and|the)\s+)?[A-Z0-9][\w.&'+-]*)*)"
 )
 _ASK = re.compile(
-    r"(?:,?\s*\b(?:and|then|also|please)\b\s*)*,?\s*\b(?:tell me|give me|let me know|show me|report(?: back)?|"
-    r"i(?:'d like| need| want) to know|(?:what|all) i (?:need|want)(?: from it)? is|find out|state)\s+(.+)$",
+    r"(?:,?\s*\b(?:and|then|also|please)\b\s*)*,?\s*\b(?:tell me|give me|let me know|report(?: back)?|"
+    r"i(?:'d like| need| want) to know|(?:what|all) i (?:need|want)(?: from it)? is|find out)\s+"
+    r"((?:the|its|their|what|which|whether|how|if)\b.+)$",
     re.IGNORECASE | re.DOTALL,
 )
 _WHAT_IS = re.compile(r"^\W*what(?:'s| is| are| was)\s+(?:its|their|the)\s+(.+)$", re.IGNORECASE)
@@ -66,10 +71,20 @@ def read_request(request: str) -> tuple[Part, ...]:
 
 
 def service_in(text: str) -> str:
-    """Return the service that a sentence names, or nothing: the last capitalised name after on, in, with, using..."""
-    found = [match[1].strip(" .,'") for match in _SERVICE.finditer(_unquoted(text)) if match[1][:1].isupper()]
-    found = [name for name in found if not re.fullmatch(r"[A-Z]?\d[\w-]*", name)]
-    return found[0] if found else ""
+    """Return the service that a sentence names, or nothing.
+
+    That is a capitalised name after on, in, with, using...: at the sentence's start, or else the last one.
+    """
+    body = _unquoted(text)
+    lead = _LEAD.match(body)
+    start = lead.end() if lead else 0
+    if at_start := _AT_START.match(body, start):
+        return (at_start[1] or at_start[2]).strip(" .,'")
+    found = [match for match in _SERVICE.finditer(body) if not re.fullmatch(r"[A-Z]?\d[\w-]*", match[1])]
+    if not found:
+        return ""
+    chosen = found[0] if found[0].start() <= start + 1 else found[-1]
+    return chosen[1].strip(" .,'")
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ baseline that a learned policy has to beat.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from string import ascii_lowercase
 
@@ -65,7 +66,7 @@ class _State:
         self.results = list(context.results())
         self.plan_due = not context.exchanges or not context.exchanges[-1].results or self._last_failed(context)
         found = {answer.search.slot: answer for exchange in context.exchanges for answer in exchange.found}
-        barred = frozenset(result.call.name for result in self.results if _is_hopeless(result))
+        barred = _barred(self.results)
         self.choices = [self._choice(number, part, found, barred) for number, part in enumerate(parts)]
 
     def next_calls(self) -> list[Call]:
@@ -120,10 +121,15 @@ class _State:
         return any(not result.ok for result in context.exchanges[-1].results)
 
 
-def _is_hopeless(result: Result) -> bool:
-    """Tell whether the same tool need not be tried again: its own failure, and time will not mend it."""
-    error = result.error
-    return error is not None and not ERROR_TRAITS[error.kind].retry_helps and error.kind != "outcome_unknown"
+def _barred(results: Sequence[Result]) -> frozenset[str]:
+    """Return the tools that need not be tried again: time will not mend their failure, or has not mended it twice."""
+    failures: Counter[str] = Counter()
+    for result in results:
+        if result.ok:
+            failures.pop(result.call.name, None)
+        elif result.error is not None and result.error.kind not in ("outcome_unknown", "cancelled"):
+            failures[result.call.name] += 1 if ERROR_TRAITS[result.error.kind].retry_helps else 2
+    return frozenset(name for name, count in failures.items() if count >= 2)
 
 
 def _searches(part: Part, number: int) -> list[Search]:
