@@ -121,6 +121,7 @@ class Drafter:
 
     def gap(self, tool: Tool, provider_tools: Sequence[Tool], rng: Random) -> Missing | None:
         """Return a request to change the thing that a tool reads, if the provider has no tool for that."""
+        self._literals.seed(rng.getrandbits(32))
         thing = self._thing(tool) if tool.effect == "read" else None
         return thing and lacking(tool, thing[0], thing[1], provider_tools, rng)
 

@@ -6,28 +6,30 @@ itself, so the agent sees it and must call again. A lasting one stays, and the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from random import Random
 
-from paraagent.env.task import FaultSpec, GoldSlot
+from paraagent.env.task import FaultSpec, Task
 from paraagent.errors import ErrorKind
 from paraagent.types import Tool
 
 REPEATS = 3
 """How often the runtime's default limits invoke a call that is safe to repeat."""
 LASTING = 1_000_000
+"""Invocations that a lasting failure spoils."""
 
 
-def setback(tools: Sequence[Tool], slots: Sequence[GoldSlot], rng: Random) -> FaultSpec:
+def setback(task: Task, find: Callable[[str], Tool | None], rng: Random) -> FaultSpec:
     """Return a failure of one of a task's gold tools; a lasting one if a tool has an equivalent."""
-    replaceable = [slot.tools[0] for slot in slots if len(slot.tools) > 1]
+    replaceable = [slot.tools[0] for slot in task.slots if len(slot.tools) > 1]
     if replaceable:
-        kinds: tuple[ErrorKind, ...] = ("permission", "unavailable")
-        return FaultSpec(rng.choice(replaceable), rng.choice(kinds), LASTING)
-    tool = rng.choice(tools)
-    if tool.effect == "read":
+        lasting: tuple[ErrorKind, ...] = ("permission", "unavailable")
+        return FaultSpec(rng.choice(replaceable), rng.choice(lasting), LASTING)
+    name = rng.choice(task.calls).tool
+    tool = find(name)
+    if tool is not None and tool.effect == "read":
         passing: tuple[ErrorKind, ...] = ("rate_limited", "unavailable", "timeout")
-        return FaultSpec(tool.name, rng.choice(passing), rng.randint(REPEATS, REPEATS + 2))
+        return FaultSpec(name, rng.choice(passing), rng.randint(REPEATS, REPEATS + 2))
     if rng.random() < 0.5:
-        return FaultSpec(tool.name, "rate_limited", rng.randint(REPEATS, REPEATS + 2), retry_after=1.0)
-    return FaultSpec(tool.name, "unavailable", rng.randint(1, 2))
+        return FaultSpec(name, "rate_limited", rng.randint(REPEATS, REPEATS + 2), retry_after=1.0)
+    return FaultSpec(name, "unavailable", rng.randint(1, 2))

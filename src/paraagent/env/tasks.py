@@ -9,7 +9,7 @@ Limits: one seed is one attempt; `TaskSampler.tasks` yields those that were kept
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from paraagent.env.interface import Interfaces
 from paraagent.env.repertoire import Repertoire
 from paraagent.env.replay import Replay, answer, replay
 from paraagent.env.service import service_name
-from paraagent.env.setbacks import setback
+from paraagent.env.setbacks import LASTING, setback
 from paraagent.env.shapes import Dials, Goal, depths
 from paraagent.env.states import states
 from paraagent.env.task import Fact, GoldCall, GoldSlot, Task
@@ -99,6 +99,8 @@ class TaskSampler:
             lasting = kind == "recover" and rng.random() < 0.5
             draft = self._drafter.draft(split, depths(kind, dials, rng), dials, rng, replaceable=lasting)
             task = self._compose(blank, draft, rng) if draft else Dropped("no_tool")
+            if isinstance(task, Task) and kind == "recover":
+                task = replace(task, faults=(setback(task, self.catalog.get, rng),))
         return task if isinstance(task, Dropped) else self._solved(task)
 
     def _compose(self, task: Task, draft: Draft, rng: Random) -> Task | Dropped:
@@ -118,18 +120,24 @@ class TaskSampler:
         request = phrasing.request(goals, rng, draft.asides)
         if problem := _ill_worded(request, goals):
             return Dropped("bad_words", problem)
-        slots = tuple(self._slots(goals))
-        tools = [step.tool for goal in goals for step in goal.steps]
-        return replace(
+        composed = replace(
             task,
             request=request,
-            slots=slots,
+            slots=tuple(self._slots(goals)),
             calls=calls,
             facts=tuple(fact for goal in goals for fact in goal.facts),
             entities=draft.entities,
-            faults=(setback(tools, slots, rng),) if task.kind == "recover" else (),
             final_state=run.state,
         )
+        return self._interchangeable(composed)
+
+    def _interchangeable(self, task: Task) -> Task:
+        """Return the task with only those equivalents in its slots that solve it in the gold tool's place."""
+        slots = []
+        for slot in task.slots:
+            fit = [name for name in slot.tools[1:] if self._failure(task, {slot.tools[0]: name}) is None]
+            slots.append(replace(slot, tools=(slot.tools[0], *fit)))
+        return replace(task, slots=tuple(slots))
 
     def _slots(self, goals: Sequence[Goal]) -> Iterator[GoldSlot]:
         """Yield one slot per gold tool, in calling order."""
@@ -172,19 +180,20 @@ class TaskSampler:
         """Return the task if its gold tools can be found and the oracle solves it."""
         if missing := self._unfound(task):
             return Dropped("not_retrievable", missing)
+        lasting = {fault.tool for fault in task.faults if fault.times >= LASTING}
+        instead = {slot.tools[0]: slot.tools[1] for slot in task.slots if slot.tools and slot.tools[0] in lasting}
+        failure = self._failure(task, instead)
+        return task if failure is None else Dropped("not_solved", failure)
+
+    def _failure(self, task: Task, instead: Mapping[str, str]) -> str | None:
+        """Return why the gold calls, some with another tool, and the oracle's answer do not solve a task, or None."""
+        calls = [replace(call, tool=instead.get(call.tool, call.tool)) for call in task.calls]
         try:
-            run = replay(World(task.seed, task.entities), self._recovered(task), self.interfaces)
+            run = replay(World(task.seed, task.entities), calls, self.interfaces)
             outcome = Outcome(run.results, run.state, answer(task, run.values))
         except ToolFailure as failure:
-            return Dropped("not_solved", str(failure))
-        verdict = verify(task, outcome, self.catalog.get)
-        return task if verdict.success else Dropped("not_solved", "; ".join(verdict.reasons))
-
-    def _recovered(self, task: Task) -> list[GoldCall]:
-        """Return the gold calls with tools that fail for good replaced by their equivalents."""
-        lasting = {fault.tool for fault in task.faults if fault.times > 1000}
-        instead = {slot.tools[0]: slot.tools[1] for slot in task.slots if slot.tools and slot.tools[0] in lasting}
-        return [replace(call, tool=instead.get(call.tool, call.tool)) for call in task.calls]
+            return str(failure)
+        return "; ".join(verify(task, outcome, self.catalog.get).reasons) or None
 
     def _unfound(self, task: Task) -> str | None:
         """Return the query of a slot whose tools its own search does not find."""
