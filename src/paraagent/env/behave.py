@@ -122,16 +122,15 @@ class _Call:
             ToolFailure: `not_found`.
         """
         own = self.own
-        if own is None:
-            return self.unnamed()
-        id = self.id(own)
-        thing = self.world.find(self.kind, id)
+        id = self.id(own) if own else "@"
+        thing = self.world.find(self.kind, id) if own else None
+        revives = thing is None and self.interface.tool.effect == "update"
         if thing is None:
-            if own.checked:
+            if own and own.checked:
                 raise _missing(own, id)
             thing = self.unnamed(id)
-        if not self.world.exists(self.kind, thing) and self.interface.tool.effect != "update":
-            raise _missing(own, id)
+        if not revives and not self.world.exists(self.kind, thing):
+            raise _missing(own, id) if own else ToolFailure("not_found", f"there is no {self.kind[1]} any more")
         return thing
 
     def unnamed(self, id: str = "@") -> int:
@@ -175,7 +174,7 @@ class _Call:
         thing = self.subject()
         meaning = self.interface.meaning(self.arguments)
         done = f"{self.interface.tool.name} {orjson.dumps(meaning, option=orjson.OPT_SORT_KEYS).decode()}"
-        self.world.update(self.kind, thing, self._values(meaning), done)
+        self.world.update(self.kind, thing, {**self._values(meaning), **self.interface.implied}, done)
         return self.show(thing, self._parents_by_field())
 
     def delete(self) -> JsonValue:
@@ -201,6 +200,8 @@ class _Call:
             shown.name_it(fields, self.arguments[self.own.parameter], self.own.word)
         elif record is not None and record.named:
             shown.name_it(fields, record.id, "id")
+        if shown.plain_name is not None:
+            world.recall_name(kind, thing, fields[shown.plain_name])
         return fields
 
     def listed(self) -> JsonValue:
@@ -256,7 +257,7 @@ class _Call:
 
     def _arguments_by_field(self) -> dict[str, JsonValue]:
         """Return the arguments, but the thing's own id, by the spelling in which they are compared to fields."""
-        own = self.own.parameter if self.own else None
+        own = self.own.parameter if self.own and self.own.checked else None
         return {same(name): value for name, value in self.arguments.items() if name != own}
 
     def _parents_by_field(self) -> Mapping[str, JsonValue]:

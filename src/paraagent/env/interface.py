@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 import jsonschema_rs
 
+from paraagent.catalog.names import words
 from paraagent.env.identity import Identity, identity
 from paraagent.env.ids import mix
 from paraagent.env.paging import Role, roles
@@ -21,6 +22,7 @@ from paraagent.types import JsonObject, JsonValue, Tool
 
 KEPT = 4096
 _TRIALS = 3
+_SHORTEST_VERB = 4
 
 
 class Interface:
@@ -63,6 +65,20 @@ class Interface:
     def roles(self) -> dict[str, Role]:
         """The parameters that page or search a list."""
         return roles(properties(self.tool.parameters))
+
+    @cached_property
+    def implied(self) -> JsonObject:
+        """What an action makes of a thing's status: `cancel` makes it `cancelled` if the schema has that."""
+        shown = self.answers.shown
+        verb = (words(self.tool.path.rpartition("/")[2]) or words(self.tool.operation) or ("",))[0]
+        if self.tool.effect != "action" or shown is None or len(verb) < _SHORTEST_VERB:
+            return {}
+        return {
+            spelling: value
+            for spelling in ("status", "state")
+            for value in shown.choices_of(spelling)
+            if isinstance(value, str) and value.lower().startswith(verb[:-1])
+        }
 
     def meaning(self, arguments: JsonObject) -> JsonObject:
         """Return arguments without those that only repeat a default, whole numbers as integers.

@@ -1,7 +1,7 @@
 """A language model in the part of the services: it rewrites the world's answers so that they read like real ones.
 
 Place in the flow: layer 3, one of the `backends`. The world carries a call out and drafts the answer (`behave`); the
-model may change every value in it except identifiers, and what it writes must be valid for the tool's response schema.
+model may change every value in it except identifiers, and what it writes must fit the tool's response schema.
 Each distinct request is asked once and kept on disk, so a second run costs nothing and answers the same.
 Limits: only identifiers stay consistent between different calls. A write whose answer could not be improved gets the
 draft, since it has happened; a read fails as `unavailable`.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _PROMPT = (
     "You play the web service behind an API operation. You get the operation, the arguments of one call, the JSON "
-    "Schema of the answer and a draft of it. Write the answer the real service would give: believable values that fit "
-    "the arguments and each other. Keep every identifier of the draft, and its structure. Reply with the JSON alone."
+    "Schema of the answer and a draft of it. Write the answer the real service would give: believable values that "
+    "fit the arguments and each other. Keep every identifier of the draft, and its structure. Reply with the JSON."
 )
 TRIES = 2
 """How often the model is asked for one answer before the call fails."""

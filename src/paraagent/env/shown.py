@@ -15,8 +15,9 @@ from typing import cast
 import jsonschema_rs
 
 from paraagent.catalog.names import is_container, noun
-from paraagent.env.identity import identifier
+from paraagent.env.identity import STRONG, identifier
 from paraagent.env.ids import Shape, Spaces, mix, modulus, number, pick, salt, shape
+from paraagent.env.pools import pool
 from paraagent.env.schemas import kind_of, plain, properties, same
 from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
@@ -24,6 +25,8 @@ from paraagent.types import JsonObject, JsonValue
 WIDTH = (40, 12, 6, 4)
 """Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
 _DEEPEST = 6
+_ENTRIES = 2
+"""How many entries an object has whose keys are free."""
 _OMITTED = frozenset({"error", "warning", "next", "cursor", "continuation", "exception", "fault", "marker"})
 
 Make = Callable[[int, Spaces], JsonValue]
@@ -43,6 +46,8 @@ class Shown:
         self.makes: list[tuple[str, Make]] = []
         self.own: list[tuple[str, str, Shape]] = []
         """The thing's own identifiers: field, last word of its name, form."""
+        self.plain_name: str | None = None
+        """The field with the thing's name, where that is not its identifier."""
         self.salt = salt("".join(owner))
         self._link = salt("link to " + "".join(owner))
 
@@ -79,6 +84,11 @@ class Shown:
                     value = _merged(shown.get(name), value)
                 if self.allows(name, value):
                     shown[name] = value
+
+    def choices_of(self, spelling: str) -> Sequence[JsonValue]:
+        """Return the values that a field's schema lists."""
+        choices = self._schemas[self.names[spelling]].get("enum") if spelling in self.names else None
+        return choices if isinstance(choices, list) else ()
 
     def name_it(self, shown: JsonObject, id: JsonValue, word: str) -> None:
         """Show a thing under the identifier it was asked for, in the field for identifiers that end in that word."""
@@ -128,6 +138,10 @@ class Compiler:
         """Compile an object; `owner` is the noun that a bare `id` in it belongs to."""
         schema = plain(schema)
         shown = Shown(schema, owner)
+        extra = schema.get("additionalProperties")
+        if not shown.names and isinstance(extra, dict) and extra and not self._brief and depth <= _DEEPEST:
+            make = self.value(extra, "", owner, depth + 1)
+            shown.makes += [(word, _mixed(make, salt(word))) for word in pool("word")[:_ENTRIES]]
         for name in self._chosen(schema, owner, depth, hole):
             child = plain(properties(schema)[name])
             if hole and name == hole[0]:
@@ -141,6 +155,8 @@ class Compiler:
         """Add one field to an object; False if no value for it can be found."""
         kind = kind_of(child) if "enum" not in child else "enum"
         found = identifier(name, owner)
+        if found and noun(name) == ("name",) and _has_id(shown, owner):
+            shown.plain_name, found = name, None  # what has an id needs no unique name
         form = shape(child, *found) if found and kind in ("string", "integer") else None
         if found and form and found[0] == "".join(owner):
             shown.own.append((name, found[1], form))
@@ -202,6 +218,13 @@ def _reference(target: str, form: Shape) -> Make:
         return form(number(world[by], pick(mix(key, link))))
 
     return refer
+
+
+def _has_id(shown: Shown, owner: tuple[str, ...]) -> bool:
+    """Tell whether an object names itself by an identifier that the service makes."""
+    own = "".join(owner)
+    found = (identifier(name, owner) for name in shown.names.values())
+    return any(one is not None and one[0] == own and one[1] in STRONG for one in found)
 
 
 def _mixed(make: Make, by: int) -> Make:

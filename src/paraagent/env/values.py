@@ -94,7 +94,8 @@ def _texts(parts: tuple[str, ...], schema: JsonObject, owner: tuple[str, ...]) -
     found = _plausible(parts, schema, owner)
     if allowed is None:
         return found
-    for texts in (found, patterns.texts(schema), _examples(schema), _stretched(found, schema)):
+    codes = pool("country_code") if found is pool("country") else ()
+    for texts in (found, codes, patterns.texts(schema), _examples(schema), _stretched(found, schema)):
         fitting = [text for text in dict.fromkeys(texts) if allowed(text)]
         if fitting:
             return fitting

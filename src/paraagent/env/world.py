@@ -6,8 +6,8 @@ call put there, changed fields, and what was deleted. Everything else about a th
 reading changes nothing and a world stays small.
 
     exists      an identifier is known if it carries this world's check digits, or the task or a write introduced it
-    recall      besides, the world recalls under which parents and filters a thing was listed, so that reading it
-                later agrees with the list; this is no part of the state
+    recall      besides, the world recalls under which parents and filters a thing was listed and which plain name it
+                was shown under, so that later answers agree; this is no part of the state
 
 Writes copy the one collection they touch, so a snapshot is a copy of two small dicts and stays valid for ever.
 """
@@ -56,6 +56,7 @@ class Snapshot:
     records: dict[Kind, dict[int, Record]]
     names: dict[Kind, dict[str, int]]
     recalled: dict[Kind, dict[int, Mapping[str, JsonValue]]]
+    shown_names: dict[Kind, dict[str, int]]
 
 
 class World:
@@ -67,6 +68,7 @@ class World:
         self._records: dict[Kind, dict[int, Record]] = {}
         self._names: dict[Kind, dict[str, int]] = {}
         self._recalled: dict[Kind, dict[int, Mapping[str, JsonValue]]] = {}
+        self._shown_names: dict[Kind, dict[str, int]] = {}
         for entity in entities:
             self._introduce(entity)
 
@@ -95,7 +97,11 @@ class World:
         """Return the thing that an identifier names if this world knows it, deleted or not."""
         names = self._names.get(kind)
         thing = names.get(id) if names else None
-        return thing if thing is not None else recognise(self.space(kind), id)
+        if thing is None:
+            thing = recognise(self.space(kind), id)
+        if thing is None and (names := self._shown_names.get(kind)):
+            thing = names.get(id)
+        return thing
 
     def exists(self, kind: Kind, thing: int) -> bool:
         """Tell whether a known thing has not been deleted."""
@@ -147,9 +153,11 @@ class World:
 
     def update(self, kind: Kind, thing: int, values: Mapping[str, JsonValue], action: str | None = None) -> None:
         """Set fields of a thing, and note what was done to it if it was more than that."""
-        old = self.record(kind, thing) or self._seeded(kind, thing)
+        old = self.record(kind, thing)
+        if old is None or not old.exists:  # what was deleted starts anew
+            old = self._seeded(kind, thing)
         actions = (*old.actions, action) if action is not None else old.actions
-        self._put(kind, thing, replace(old, values={**old.values, **values}, exists=True, actions=actions))
+        self._put(kind, thing, replace(old, values={**old.values, **values}, actions=actions))
 
     def delete(self, kind: Kind, thing: int) -> None:
         """Take a thing out of the world; its identifiers answer `not_found` from now on."""
@@ -160,6 +168,11 @@ class World:
         if values:
             recalled = self._recalled.setdefault(kind, {})
             recalled[thing] = {**recalled.get(thing, {}), **values}
+
+    def recall_name(self, kind: Kind, thing: int, name: JsonValue) -> None:
+        """Remember a plain name that a thing was shown under; the first thing shown under it keeps it."""
+        if isinstance(name, str) and name:
+            self._shown_names.setdefault(kind, {}).setdefault(name, thing)
 
     def state(self) -> JsonObject:
         """Return all that differs from the seed as JSON: api, noun, id; deleted things are null."""
@@ -175,12 +188,18 @@ class World:
 
     def snapshot(self) -> Snapshot:
         """Return the world as it is now; cheap, since nothing in it is ever changed in place."""
-        return Snapshot(dict(self._records), dict(self._names), {k: dict(v) for k, v in self._recalled.items()})
+        return Snapshot(
+            dict(self._records),
+            dict(self._names),
+            {kind: dict(things) for kind, things in self._recalled.items()},
+            {kind: dict(names) for kind, names in self._shown_names.items()},
+        )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot of this world; it may be restored any number of times."""
         self._records, self._names = dict(snapshot.records), dict(snapshot.names)
         self._recalled = {kind: dict(things) for kind, things in snapshot.recalled.items()}
+        self._shown_names = {kind: dict(names) for kind, names in snapshot.shown_names.items()}
 
     def _seeded(self, kind: Kind, thing: int) -> Record:
         return Record(str(number(self.space(kind), thing)), False, {}, {}, made=False)
