@@ -1,0 +1,344 @@
+"""Labelled queries for `search.py` and `search_fit.py`: ToolBench requests, catalog slots, and requests nobody
+serves.
+
+Everything is drawn with fixed seeds, so that two runs over one catalog see the same queries. Each query says which
+tools count as found and which are taken away before it is asked; a query with no tool left is unanswerable.
+
+What unanswerable can mean among 90,000 tools: `nobody` holds requests that no remote interface can meet (physical
+acts, impossible wishes), checked by hand to name no digital service. The other two kinds are exact only inside a
+smaller world: `category gone` asks ToolBench requests after every API of the wanted APIs' categories was removed,
+`other box` asks for one API's operation in a toolbox of twelve APIs of other providers and other categories. Both
+keep a few requests that something left can partly serve, so a false answer rate of 0 is neither reachable nor wanted
+there.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from paraagent.types import Search, Tool
+
+GROUPS = ("G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction")
+BOX = 12
+"""APIs in a small toolbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One labelled search."""
+
+    text: str
+    wanted: frozenset[str]
+    """Names of the tools that count as found; empty for an unanswerable query."""
+    group: str
+    slot: str = ""
+    only: frozenset[str] | None = None
+    """Search only these tools, if given."""
+
+    @property
+    def search(self) -> Search:
+        return Search(self.slot, self.text)
+
+
+def toolbench(data: Path) -> tuple[list[Tool], list[Query]]:
+    """Read all APIs and labelled requests of StableToolBench.
+
+    Raises:
+        SystemExit: the files are not there; the message says what to pass.
+    """
+    missing = [name for name in GROUPS if not (data / f"{name}.json").is_file()]
+    if missing:
+        raise SystemExit(f"{data} lacks {missing[0]}.json: pass --data with StableToolBench's test_instruction files")
+    tools: dict[tuple[str, str], Tool] = {}
+    queries = []
+    for group in GROUPS:
+        for record in orjson.loads((data / f"{group}.json").read_bytes()):
+            for api in record["api_list"]:
+                key = (api["tool_name"], api["api_name"])
+                if key not in tools:
+                    tools[key] = as_tool(api, len(tools))
+            wanted = (tools.get((tool, api)) for tool, api in record["relevant APIs"])
+            queries.append(Query(record["query"], frozenset(tool.name for tool in wanted if tool), group))
+    return list(tools.values()), queries
+
+
+def as_tool(api: dict[str, object], number: int) -> Tool:
+    """Return one ToolBench API as a tool."""
+    service, operation = str(api["tool_name"]), str(api["api_name"])
+    properties, required = {}, []
+    for part in ("required_parameters", "optional_parameters"):
+        for parameter in api[part]:  # type: ignore[attr-defined]
+            kind = {"NUMBER": "number", "BOOLEAN": "boolean"}.get(parameter["type"].upper(), "string")
+            properties[parameter["name"]] = {"type": kind, "description": parameter.get("description") or ""}
+            if part == "required_parameters":
+                required.append(parameter["name"])
+    method = str(api["method"])
+    return Tool(
+        name=f"toolbench_{number}_{_slug(service)[:22]}_{_slug(operation)[:22]}",
+        description=str(api["api_description"] or ""),
+        parameters={"type": "object", "properties": properties, "required": required},
+        returns={"type": "object"},
+        effect={"GET": "read", "DELETE": "delete", "PUT": "update"}.get(method, "action"),  # type: ignore[arg-type]
+        provider=service,
+        api=service,
+        api_title=service,
+        category=str(api["category_name"]).replace("_", " "),
+        operation=operation,
+        method=method,
+    )
+
+
+def pieces(text: str) -> list[str]:
+    """Split a request into its sub-requests: sentences, and clauses that start with a new verb."""
+    found = []
+    for sentence in re.split(r"(?<=[.!?])\s+|;\s", text):
+        found += [part for part in _CLAUSE.split(sentence) if len(part.split()) > 2]
+    return found
+
+
+_VERBS = (
+    "get|fetch|find|provide|give|show|suggest|recommend|retrieve|check|list|generate|calculate|convert|tell|create"
+)
+_CLAUSE = re.compile(
+    r",?\s+(?:and also|as well as|and then|additionally|also|furthermore|moreover)[,\s]\s*"
+    rf"|,?\s+and\s+(?=(?:{_VERBS})\b)|,\s+and\s+(?=(?:the|a|any)\b)",
+    re.IGNORECASE,
+)
+
+
+def slots(tools: Sequence[Tool], count: int, seed: int) -> list[Query]:
+    """Ask for catalog tools in other words: the description's first sentence with verbs swapped and words left out.
+
+    Half of the tools are drawn by provider, so that the four big clouds are not all there is; most queries name
+    the service. A tool of the same provider with the same description counts as found.
+    """
+    rng = random.Random(seed)
+    by_provider: dict[str, list[Tool]] = defaultdict(list)
+    twins: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for tool in tools:
+        by_provider[tool.provider].append(tool)
+        twins[tool.provider, tool.description].add(tool.name)
+    queries: list[Query] = []
+    while len(queries) < count:
+        tool = rng.choice(by_provider[rng.choice(sorted(by_provider))] if rng.random() < 0.5 else tools)
+        text = reworded(tool, rng)
+        if text:
+            wanted = frozenset(twins[tool.provider, tool.description])
+            slot = " ".join(text.split()[:4]) if rng.random() < 0.5 else ""
+            queries.append(Query(text, wanted, "catalog", slot))
+    return queries
+
+
+_SYNONYMS = {
+    "get": ("fetch", "retrieve", "look up", "show"),
+    "gets": ("fetch", "look up", "show me"),
+    "retrieves": ("get", "fetch", "look up"),
+    "retrieve": ("get", "fetch", "look up"),
+    "returns": ("get", "fetch", "show me"),
+    "return": ("get", "fetch", "show me"),
+    "list": ("show all", "get all", "enumerate"),
+    "lists": ("show all", "get all", "enumerate"),
+    "create": ("add", "make", "set up", "register"),
+    "creates": ("add", "make", "set up", "register"),
+    "delete": ("remove", "erase", "get rid of"),
+    "deletes": ("remove", "erase", "get rid of"),
+    "update": ("change", "modify", "edit"),
+    "updates": ("change", "modify", "edit"),
+}
+_SMALL = frozenset("a an the of for to in on by with and or from that this is are".split())
+_OPENERS = ("", "", "I need to ", "please ", "can you ", "we want to ", "how do I ")
+
+
+def reworded(tool: Tool, rng: random.Random) -> str | None:
+    """Return a request for the tool in other words, or None if its description says too little."""
+    sentence = re.split(r"(?<=[.!?])\s|\n", tool.description.strip())[0][:200]
+    words = [word for word in sentence.split() if word.isascii()]
+    if sum(word.lower() not in _SMALL for word in words) < 3:
+        return None
+    said = []
+    for word in words:
+        plain = word.lower().strip(".,")
+        if plain in _SYNONYMS and rng.random() < 0.6:
+            said.append(rng.choice(_SYNONYMS[plain]))
+        elif plain in _SMALL or rng.random() < 0.8:
+            said.append(word)
+    if sum(word.lower() not in _SMALL for word in said) < 3:
+        return None
+    text = rng.choice(_OPENERS) + " ".join(said)
+    if rng.random() < 0.6:
+        text += " in " + rng.choice((tool.api_title or tool.provider, tool.provider.split(".")[0]))
+    return text
+
+
+def category_gone(tools: Sequence[Tool], queries: Iterable[Query]) -> list[Query]:
+    """Ask ToolBench requests where every API of the wanted APIs' categories is gone."""
+    category = {tool.name: tool.category for tool in tools}
+    found = []
+    for query in queries:
+        gone = {category[name] for name in query.wanted}
+        left = frozenset(name for name, kind in category.items() if kind not in gone)
+        found.append(Query(query.text, frozenset(), "category gone", only=left))
+    return found
+
+
+def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Query]:
+    """Ask for an operation in a toolbox of twelve APIs; every other toolbox holds it."""
+    rng = random.Random(seed)
+    by_api: dict[tuple[str, str], list[Tool]] = defaultdict(list)
+    for tool in tools:
+        by_api[tool.provider, tool.api].append(tool)
+    apis = sorted(api for api, members in by_api.items() if len(members) <= 60)
+    queries: list[Query] = []
+    while len(queries) < count:
+        target = rng.choice(by_api[rng.choice(apis)])
+        text = reworded(target, rng)
+        others = [
+            api
+            for api in rng.sample(apis, 3 * BOX)
+            if api[0] != target.provider and by_api[api][0].category != target.category
+        ][:BOX]
+        if not text or not target.category:
+            continue
+        box = [tool for api in others for tool in by_api[api]]
+        answerable = len(queries) % 2 == 0
+        if answerable:
+            box += by_api[target.provider, target.api]
+        twins = {tool.name for tool in box if tool.description == target.description}
+        group = "box" if answerable else "other box"
+        queries.append(Query(text, frozenset(twins), group, only=frozenset(tool.name for tool in box)))
+    return queries
+
+
+def nobody() -> list[Query]:
+    """Return hand-written requests that no remote interface can meet."""
+    return [Query(text.strip(), frozenset(), "nobody") for text in NOBODY.strip().splitlines()]
+
+
+def halves(queries: Sequence[Query], seed: int = 7) -> tuple[list[Query], list[Query]]:
+    """Split queries into one half to tune on and one half to report."""
+    order = list(queries)
+    random.Random(seed).shuffle(order)
+    return order[: len(order) // 2], order[len(order) // 2 :]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+NOBODY = """
+fold my laundry and put it into the wardrobe
+walk the dog around the block before breakfast
+pull out my aching wisdom tooth
+teleport me to the office in Rotterdam by nine o'clock
+unclog the kitchen sink drain
+water the bonsai trees on my balcony while I am on holiday
+sharpen the kitchen knives on a whetstone
+iron five shirts and hang them up
+make it stop raining over the stadium this afternoon
+resurrect a woolly mammoth from frozen bones
+knit a woollen scarf in green and silver
+tune the strings of my grandmother's cello
+change the oil of a 1998 tractor
+climb Mount Everest on my behalf and plant a flag
+cook a pot of lentil soup and bring it to my desk
+give the baby a bath and change its nappy
+milk the cows at dawn
+chop firewood for the winter and stack it behind the shed
+dig a well in the garden
+sew the missing button back onto my coat
+massage my sore shoulders for twenty minutes
+babysit my twins on Friday evening
+shear the sheep before the summer heat
+repair the leaking roof of the barn
+scrub the graffiti off the tunnel wall
+polish the silver cutlery until it shines
+defrost the ice sculpture standing in the lobby
+plant three hundred tulip bulbs along the driveway
+mow the lawn and trim the hedges
+catch the mouse that lives behind the fridge
+brush the cat and cut its claws
+rotate the tyres of my bicycle and grease the chain
+hem these trousers two centimetres shorter
+blow out the candles on my birthday cake
+carry the piano up to the third floor
+erase my memories of last Tuesday
+read the mind of my neighbour and tell me his secret wish
+travel back to 1815 and warn Napoleon
+turn lead into gold
+make my houseplants speak fluent Portuguese
+bring my late grandfather back for one evening
+swap the moon with Mars for a week
+reverse the rotation of the Earth
+grant me immortality
+hatch the dragon egg in the cellar vault
+cast a spell that makes me invisible to guards
+exorcise the haunted vending machine in the hallway
+summon a thunderstorm with a wooden wand
+shrink an elephant to the size of a mouse
+let me breathe under water without equipment
+rename the colour blue for all of mankind
+stop time between two heartbeats
+delete gravity in my living room until supper
+create a new continent in the Pacific
+cancel next winter
+update the past so that I never missed the train
+list the names of all ghosts living in this castle
+download the taste of strawberries
+retrieve the thoughts of my goldfish
+translate what my cat is meowing about
+upload my soul into a teapot
+get the phone number of Julius Caesar's barber
+fetch yesterday's lightning and put it into a jar
+generate a real unicorn with a purple mane
+set the boiling point of water to fifty degrees everywhere
+undo the invention of the wheel
+find the pot of gold at the end of the rainbow
+check whether my dreams were dreamt by somebody else first
+lift the sunken galleon from the sea bed with bare hands
+juggle seven burning torches in the town square
+donate a litre of my blood this morning
+hold my umbrella while I tie my shoes
+whistle a lullaby to the horses in the stable
+taste the sauce and add salt if it is bland
+remove the splinter from my thumb
+scratch my back where I cannot reach
+wake my husband gently with a feather
+paint the garden fence white with two coats
+push my broken down car to the nearest petrol station
+climb onto the roof and sweep the chimney
+put a plaster on my daughter's scraped knee
+untangle the Christmas lights in the attic
+hug my mother from me when she is sad
+smuggle a cake with a file into the prison
+pick the ripest mangoes from the tree
+wax the skis and sharpen their edges
+glue the broken vase together so that nobody notices
+steer the sailing boat through the narrow strait
+put the goat out of the vegetable patch
+dust the chandelier in the ballroom without a ladder
+squeeze twelve lemons and strain the juice
+perform heart surgery on the patient in room twelve
+stand in the queue at the bakery for me
+turn the mattress over and beat the carpets
+shovel the snow off my grandmother's doorstep
+herd the geese back into the pen
+wipe the fog off the bathroom mirror
+cut my fringe straight with the good scissors
+give birth to my child
+chew this nut for me
+comb the burrs out of the pony's tail
+pour concrete for the new staircase
+wrestle the bear that stole our picnic
+dye the curtains with walnut shells
+rock the cradle until he falls asleep
+feed the sourdough starter every evening
+hammer the loose nail back into the floorboard
+open the stuck lid of the jam jar
+"""
