@@ -15,6 +15,7 @@ import jsonschema_rs
 from faker import Faker
 
 from paraagent.catalog.names import noun, words
+from paraagent.env import patterns
 from paraagent.types import JsonObject, JsonValue
 
 _UNSTATABLE = frozenset(
@@ -99,17 +100,17 @@ class Literals:
         if schema.get("format") in ("uuid", "guid"):
             return self._fake.uuid4()
         short = "".join(thing)[:3] or "ref"
-        forms = (
+        forms = [
             f"{short}_{rng.randrange(16**6):06x}",
             f"{rng.randrange(10_000, 99_999)}",
             f"{short}{rng.randrange(1000)}",
-        )
-        forms = (
-            *forms,
             f"{short.upper()}-{rng.randrange(1000, 9999)}",
-            self._fake.uuid4(),
+            str(self._fake.uuid4()),
             f"{rng.randrange(16**8):08x}",
-        )
+        ]
+        if isinstance(schema.get("pattern"), str):
+            made = patterns.text(str(schema["pattern"]), rng.getrandbits(32))
+            forms += [made] if made is not None and _sayable(made) else []
         return next((form for form in forms if self._checked(schema, form) is not None), None)
 
     def value(self, name: str, schema: JsonObject) -> JsonValue:

@@ -82,7 +82,9 @@ def sentence(goal: Goal, rng: Random) -> str:
 
 def clause(step: Step, steps: Sequence[Step], rng: Random) -> str:
     """Return one step as an imperative: its operation, its literals, and what it takes from an earlier step."""
-    thing, loose, given = step.wording.thing, [], []
+    thing = step.wording.thing
+    loose: list[str] = []
+    given: list[str] = []
     if step.link:
         noun = thing_named(step.tool, step.link.parameter) or ()
         refer = reference(step.link, steps, rng)

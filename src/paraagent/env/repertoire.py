@@ -20,7 +20,7 @@ from paraagent.env.splits import serves
 from paraagent.env.wording import Wording, wording
 from paraagent.types import Split, Tool
 
-KEPT = 20_000
+KEPT = 30_000
 MAX_REQUIRED = 5
 
 
@@ -52,7 +52,7 @@ class Repertoire:
             self._apis[provider].append(api)
         self._providers: dict[Split, tuple[str, ...]] = {}
         self._replaceable: dict[Split, list[str]] = {}
-        self._parts: OrderedDict[tuple[str, str], tuple[Part, int]] = OrderedDict()
+        self._parts: OrderedDict[tuple[str, str], Part] = OrderedDict()
 
     def providers(self, split: Split) -> tuple[str, ...]:
         """Return the providers that tasks of a split may use, sorted."""
@@ -76,15 +76,15 @@ class Repertoire:
         key = provider, api
         if key not in self._parts:
             self._parts[key] = self._load(provider, api)
-            while sum(size for _, size in self._parts.values()) > KEPT and len(self._parts) > 1:
+            while sum(len(part.tools) for part in self._parts.values()) > KEPT and len(self._parts) > 1:
                 self._parts.popitem(last=False)
         self._parts.move_to_end(key)
-        return self._parts[key][0]
+        return self._parts[key]
 
-    def _load(self, provider: str, api: str) -> tuple[Part, int]:
+    def _load(self, provider: str, api: str) -> Part:
         tools = self.catalog.by_api(provider, api)
         worded = {tool.name: found for tool in tools if statable(tool) and (found := wording(tool))}
-        return Part(provider, {tool.name: tool for tool in tools if tool.name in worded}, worded), len(tools)
+        return Part(provider, {tool.name: tool for tool in tools if tool.name in worded}, worded)
 
 
 def required(tool: Tool) -> list[str]:
