@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from paraagent.agent.context import Context
+from paraagent.agent.context import Context, Exchange
 from paraagent.agent.policies.answering import state_facts
 from paraagent.agent.policies.arithmetic import calculate
 from paraagent.agent.policies.choosing import Choice, choose
 from paraagent.agent.policies.planning import call_plan
 from paraagent.agent.policies.reading import Part, read_request
 from paraagent.errors import ERROR_TRAITS
-from paraagent.protocol.plan import SearchPlan
+from paraagent.protocol.lifecycle import PLANS_PER_PHASE
+from paraagent.protocol.plan import CallPlan, SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.types import Call, Found, Hit, Reply, Result, Search
 
@@ -52,7 +53,7 @@ def _turn(context: Context) -> str:
     state = _State(context, parts)
     calls = state.next_calls() if state.rounds < ROUNDS and context.turns_left > 1 else []
     if calls:
-        plan = call_plan(calls) if state.plan_due else None
+        plan = None if state.planned(calls) else call_plan(calls)
         return render_turn("I run everything that can run now.", plan=plan, calls=calls)
     return render_turn("I have what can be had.", answer=state.answer())
 
@@ -64,7 +65,7 @@ class _State:
         self.parts = parts
         self.rounds = sum(1 for exchange in context.exchanges if exchange.results)
         self.results = list(context.results())
-        self.plan_due = not context.exchanges or not context.exchanges[-1].results or self._last_failed(context)
+        self._phase = _execution_phase(context)
         found = {answer.search.slot: answer for exchange in context.exchanges for answer in exchange.found}
         barred = _barred(self.results)
         self.choices = [self._choice(number, part, found, barred) for number, part in enumerate(parts)]
@@ -78,6 +79,12 @@ class _State:
             for call in choice.calls
             if self._result(call) is None and self._tries(call) < 3
         ]
+
+    def planned(self, calls: Sequence[Call]) -> bool:
+        """Tell whether the plans of the running phase cover these calls, or no further plan may be written."""
+        plans = [exchange.turn.plan for exchange in self._phase if isinstance(exchange.turn.plan, CallPlan)]
+        known = {tool for plan in plans for tool in plan.available_tools}
+        return len(plans) >= PLANS_PER_PHASE or (bool(plans) and all(call.name in known for call in calls))
 
     def answer(self) -> str:
         return " ".join(
@@ -116,9 +123,15 @@ class _State:
         failures = [r.error.message for r in self.results if r.error is not None and r.call.name in names]
         return f"The last error was: {failures[-1]}" if failures else ""
 
-    @staticmethod
-    def _last_failed(context: Context) -> bool:
-        return any(not result.ok for result in context.exchanges[-1].results)
+
+def _execution_phase(context: Context) -> list[Exchange]:
+    """Return the exchanges of the execution phase that the episode is in; empty in another phase."""
+    phase: list[Exchange] = []
+    for exchange in reversed(context.exchanges):
+        if exchange.turn.kind != "execution":
+            break
+        phase.append(exchange)
+    return phase[::-1]
 
 
 def _barred(results: Sequence[Result]) -> frozenset[str]:
