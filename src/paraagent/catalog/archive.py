@@ -35,13 +35,19 @@ def zip_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
 
 
 def tar_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of the wanted members of a gzipped tarball, in its own order."""
+    """Yield (name, content) of the wanted members of a gzipped tarball, sorted by name.
+
+    A tarball is a stream in an order of its own, so its members are kept in memory until the end, lightly packed.
+    """
+    packed: dict[str, bytes] = {}
     with _readable(path), tarfile.open(path, "r|gz") as archive:
         for info in archive:
             if info.isreg() and _safe(info.name) and wanted(info.name):
                 member = archive.extractfile(info)
                 if member is not None:
-                    yield info.name, _limited(path, info.name, member.read(LARGEST + 1))
+                    packed[info.name] = zlib.compress(_limited(path, info.name, member.read(LARGEST + 1)), 1)
+    for name in sorted(packed):
+        yield name, zlib.decompress(packed.pop(name))
 
 
 def gunzip(data: bytes, name: str) -> bytes:

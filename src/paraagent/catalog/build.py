@@ -117,8 +117,9 @@ def _fill(writer: Writer, batches: list[_Batch], inputs: str, tell: Progress) ->
             except Rejected as rejected:
                 rules[rejected.rule] += 1
                 continue
-            tool = replace(tool, name=names.unique(tool.name, tool_digest(tool)))
-            writer.add(tool)
+            digest = tool_digest(tool)
+            tool = replace(tool, name=names.unique(tool.name, digest))
+            writer.add(tool, digest)
             classes.add(tool)
     tell("finishing", 0, 1)
     writer.finish(classes.numbered(), inputs, dropped)
@@ -127,12 +128,10 @@ def _fill(writer: Writer, batches: list[_Batch], inputs: str, tell: Progress) ->
 
 def _accept(operation: Operation, seen: Seen) -> Tool:
     """Return the operation's tool if it is good and new."""
-    if operation.key in seen.operations:
-        raise Rejected("same_operation")
+    seen.check(operation)
     tool = operation.build()
     check(tool)
-    seen.admit(tool)
-    seen.operations.add(operation.key)
+    seen.admit(operation, tool)
     return tool
 
 

@@ -32,6 +32,7 @@ _OTHER = _set(
     "detach associate disassociate accept decline move merge sync trigger submit complete close open reopen lock "
     "unlock assign unassign follow unfollow subscribe unsubscribe invite export generate transfer capture refund "
     "void rotate revoke grant deploy rollback retry promote invoke process apply"
+    " assume connect disconnect reboot initiate respond resolve renew return resend rerun link unlink bind unbind"
 )
 _EFFECTS: tuple[tuple[frozenset[str], EffectKind], ...] = (
     (_READ, "read"),
@@ -47,9 +48,13 @@ _NOUNS_TOO = _set(
 _STRONG = frozenset({"create", "update", "delete", "get", "list", "insert", "remove", "search"})
 _VERBS = _READ | _CREATE | _UPDATE | _DELETE | _OTHER
 _DOTTED = _VERBS | {"post", "info", "me"}
+COMPONENT = re.compile(r"[./]|_(?=[A-Z])")
+"""What separates a name's parts: `users.list`, `repos/create`, `Jobs_Cancel`."""
 _SKIP = frozenset({"batch", "bulk", "admin", "async", "api"})
 _JOINTS = frozenset({"by", "for", "from", "to", "in", "with", "of", "on", "and", "or", "as", "into", "at", "using"})
 _VERSION = re.compile(r"^v?\d+(\.\d+)*((alpha|beta|preview)\d*)?$|^\d{4}-\d{2}(-\d{2})?$")
+_BOUND = "microsoft.graph."
+"""Before the functions and actions that OData binds to a thing."""
 _PREFIXES = frozenset({"api", "rest", "public", "beta", "services", "rpc", "json", "xml"})
 
 
@@ -62,11 +67,10 @@ def is_version(segment: str) -> bool:
 def verb_effect(operation: str) -> EffectKind | None:
     """Return the effect that an operation's name states (`DescribeInstances`, `customers.create`), or None."""
     parts = [part for part in words(operation) if part not in _SKIP]
-    if not parts:
-        return None
+    own = [part for part in words(COMPONENT.split(operation)[-1]) if part not in _SKIP]
     strong = [part for part in parts[1:-1] if part in _STRONG]
     last = [part for part in parts[-1:] if part not in _NOUNS_TOO]
-    for candidate in (parts[0], *last, *strong):
+    for candidate in (*own[:1], *parts[:1], *last, *strong):
         if candidate in _OTHER:
             return "action"
         for verbs, effect in _EFFECTS:
@@ -78,6 +82,8 @@ def verb_effect(operation: str) -> EffectKind | None:
 def noun_of(operation: str) -> str:
     """Return the noun of a verb-first operation name: `BatchGetItemsByOwner` gives `item`; "" if there is none."""
     parts = [part for part in words(operation) if not _VERSION.match(part)]
+    if parts[-1:] == ["resource"] and parts[0] in ("tag", "untag"):
+        return "tag"
     while parts and (parts[0] in _SKIP or parts[0] in _VERBS):
         parts.pop(0)
     for place, part in enumerate(parts):
@@ -147,6 +153,9 @@ class Place:
             if not parts or is_version("".join(parts)) or parts[0] in _PREFIXES:
                 continue
             before = segments[place - 1] if place else ""
+            if segment.startswith(_BOUND):
+                self.verb = self.verb or segment
+                continue
             if place == len(segments) - 1 and self._is_verb(parts, before):
                 self.verb = self.verb or "_".join(parts)
                 rest = parts[1:] if parts[0] in _VERBS else ()
@@ -159,7 +168,7 @@ class Place:
 
     def _parts(self, segment: str) -> tuple[str, ...]:
         """Return a static segment's words, without file types and with a verb after a dot or colon set aside."""
-        segment = segment.split("(")[0].split(";")[0].removeprefix("microsoft.graph.")
+        segment = segment.split("(")[0].split(";")[0]
         head, colon, custom = segment.partition(":")
         if colon and custom:
             self.verb = self.verb or custom

@@ -15,15 +15,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from paraagent.catalog.classify import is_version
+from paraagent.catalog.classify import COMPONENT, is_version
 from paraagent.catalog.names import words
-from paraagent.catalog.spec import Rejected
+from paraagent.catalog.spec import Operation, Rejected
 from paraagent.types import Tool
 
 _HOSTLESS = frozenset({"github.com"})
 """Providers whose editions answer on the customer's own hosts."""
 _DISTINCT = 20
 """Shortest description that tells operations apart."""
+
+_DATED = re.compile(r"\d{4}_\d{2}_\d{2}$")
 
 Key = tuple[str, ...]
 
@@ -40,7 +42,7 @@ def http_key(provider: str, api: str, base: str, method: str, path: str, operati
 
 def aws_key(service: str, operation: str) -> Key:
     """Return the key of an operation of an AWS service."""
-    return ("amazonaws.com", re.sub(r"[^a-z0-9]", "", service.lower()), operation.lower())
+    return ("amazonaws.com", re.sub(r"[^a-z0-9]", "", service.lower()), _DATED.sub("", operation).lower())
 
 
 def google_key(method_id: str) -> Key:
@@ -62,13 +64,22 @@ class Seen:
     """Remembers what was kept, and refuses what repeats it."""
 
     def __init__(self) -> None:
-        self.operations: set[Key] = set()
+        self._operations: set[Key] = set()
+        self._aliases: set[Key] = set()
         self._contents: set[int] = set()
         self._interfaces: set[int] = set()
 
-    def admit(self, tool: Tool) -> None:
+    def check(self, operation: Operation) -> None:
+        """Raise `Rejected` if the operation was kept from another version or package.
+
+        Aliases are for other packages only: services of one package may share one.
+        """
+        if operation.key in self._operations or (not operation.aliases and operation.key in self._aliases):
+            raise Rejected("same_operation")
+
+    def admit(self, operation: Operation, tool: Tool) -> None:
         """Raise `Rejected` if an equal tool was kept, else remember this one."""
-        text = " ".join(words(tool.description))
+        text = words_of(tool.description)
         names = ",".join(sorted(_properties(tool)))
         content = _hash(" ".join(_unversioned_words(tool.operation)), text, names)
         interface = _hash(tool.provider, text, names)
@@ -78,6 +89,8 @@ class Seen:
             raise Rejected("same_content")
         self._contents.add(content)
         self._interfaces.add(interface)
+        self._operations.add(operation.key)
+        self._aliases.update(operation.aliases)
 
 
 def _hash(*parts: str) -> int:
@@ -123,13 +136,25 @@ class Classes:
 
 
 def _kin_keys(tool: Tool) -> list[int]:
-    """Return two keys; tools that share either one are interchangeable."""
+    """Return up to two keys; tools that share one are interchangeable.
+
+    Versions have the same path and name but for the version. Twins of one API say the same, are named by the same verb
+    and answer with the same fields: nothing an agent sees tells them apart.
+    """
     required = tool.parameters.get("required")
     needs = ",".join(sorted(str(name) for name in required)) if isinstance(required, list) else ""
     api = " ".join(word for word in _unversioned_words(tool.api) if word not in ("beta", "preview"))
     same = (tool.provider, tool.effect, tool.resource, needs)
     place = f"{tool.method} {_unversioned(tool.path)}"
     operation = " ".join(_unversioned_words(tool.operation))
-    versions = _hash("versions", *same, api, place, operation)
-    twins = _hash("twins", *same, tool.api, " ".join(words(tool.description)))
-    return [versions, twins]
+    keys = [_hash("versions", *same, api, place, operation)]
+    fields = tool.returns.get("properties")
+    if isinstance(fields, dict) and " " not in tool.operation:
+        verb = " ".join(_unversioned_words(COMPONENT.split(tool.operation)[-1]))
+        keys.append(_hash("twins", *same, tool.api, words_of(tool.description), verb, ",".join(sorted(fields))))
+    return keys
+
+
+def words_of(text: str) -> str:
+    """Return a text's words, lower case, one space between: what two spellings of a description share."""
+    return " ".join(words(text))

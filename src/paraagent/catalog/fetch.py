@@ -118,9 +118,7 @@ def _run(archive: Archive, folder: Path, client: Client) -> Path:
     fetched = folder / archive.file
     if done.returncode or not fetched.is_file():
         lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        reason = next(
-            (line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "no output"
-        )
+        reason = next((line for line in lines if line.lower().startswith(("error", "npm err"))), "it gave no reason")
         raise CatalogError(
             f"cannot fetch {archive.label} ({reason[:200]}): check the network and try again, "
             f"or put {archive.file} into {folder.parent} yourself"
@@ -132,11 +130,18 @@ def _command(archive: Archive, folder: Path) -> list[str]:
     """Return the command that fetches an archive into a folder."""
     pin = {"pypi": f"{archive.name}=={archive.version}", "npm": f"{archive.name}@{archive.version}"}[archive.origin]
     if archive.origin == "npm":
-        options = ["--ignore-scripts", "--silent", "--pack-destination", str(folder)]
+        options = ["--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--pack-destination", str(folder)]
         return [*_npm(archive), "pack", pin, *options]
     if importlib.util.find_spec("pip") is None:
         raise CatalogError(f"this Python has no pip to fetch {archive.label}: run `{sys.executable} -m ensurepip`")
-    options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet"]
+    options = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--quiet",
+        "--retries=2",
+    ]
     return [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), pin]
 
 

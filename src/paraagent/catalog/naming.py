@@ -37,12 +37,21 @@ def slug(text: str) -> str:
 def propose(provider: str, api: str, operation: str) -> str:
     """Return `brand_api_operation` without repeated words; not yet unique, perhaps too long."""
     parts: list[str] = []
-    for text in (brand(provider), slug(api), slug(operation)):
+    own = api.removesuffix(provider).strip(".")
+    for text in (brand(provider), slug("" if own == "api" else own), slug(operation)):
         new = text.split("_")
         overlap = next((n for n in range(min(len(new), len(parts)), 0, -1) if parts[-n:] == new[:n]), 0)
         parts += [part for part in new[overlap:] if part]
     kept = [part for place, part in enumerate(parts) if place == 0 or part != parts[place - 1]]
     return re.sub(r"[^a-z0-9_]", "", "_".join(kept)) or "tool"
+
+
+def shorten(name: str, longest: int) -> str:
+    """Cut a name to `longest` characters by leaving out words from its middle: its ends say most."""
+    parts = name.split("_")
+    while len("_".join(parts)) > longest and len(parts) > 3:
+        del parts[2]
+    return "_".join(parts)[:longest].strip("_")
 
 
 class Names:
@@ -52,12 +61,10 @@ class Names:
         self._taken: set[str] = set()
 
     def unique(self, proposed: str, digest: str) -> str:
-        """Return the proposed name; if it is too long or taken, cut, with as much of the content digest as needed."""
-        name = proposed
+        """Return the proposed name; cut if it is too long, with some of the content digest if it is taken."""
         for size in (0, 4, 6, 8, 12, 20, 32):
-            if size:
-                name = f"{proposed[: LONGEST - 1 - size].rstrip('_')}_{digest[:size]}"
-            if len(name) <= LONGEST and name not in self._taken:
+            name = f"{shorten(proposed, LONGEST - 1 - size)}_{digest[:size]}" if size else shorten(proposed, LONGEST)
+            if name not in self._taken:
                 self._taken.add(name)
                 return name
         raise ValueError(f"two tools have the same content digest {digest}")

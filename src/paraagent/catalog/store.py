@@ -215,8 +215,8 @@ class Writer:
         self._db.close()
         self._unfinished.unlink(missing_ok=True)
 
-    def add(self, tool: Tool) -> None:
-        """Write one tool; names must differ."""
+    def add(self, tool: Tool, digest: str | None = None) -> None:
+        """Write one tool, whose `tool_digest` may be known already; names must differ."""
         if tool.name in self._digests:
             raise CatalogError(f"two tools are named {tool.name}")
         fields = asdict_shallow(tool)
@@ -225,7 +225,7 @@ class Writer:
         with _disk(self.path):
             self._db.execute("INSERT INTO tool (name, provider, api, record) VALUES (?, ?, ?, ?)", row)
         self._tally.add(tool)
-        self._digests[tool.name] = tool_digest(tool)
+        self._digests[tool.name] = digest or tool_digest(tool)
 
     def finish(self, kin: Mapping[str, int], inputs: str, dropped: Mapping[str, Mapping[str, int]]) -> None:
         """Complete the file and replace the old catalog by it.

@@ -8,12 +8,16 @@ from __future__ import annotations
 import html
 import re
 
-_MARKUP = re.compile(r"[<>`*#|\[\]&_~\\\n\r\t]|  ")
+_MARKUP = re.compile(r"[<>`*#|\[\]&~\n\r\t]|  ")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,2000}>")
+_INLINE = re.compile(
+    r"</?(?:a|b|i|u|em|code|span|strong|tt|kbd|sup|sub|small|font)(?:\s[^<>]{0,2000})?>", re.IGNORECASE
+)
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+", re.MULTILINE)
-_EMPHASIS = re.compile(r"[*`]+|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)|~~|\|[-:| ]*")
+_EMPHASIS = re.compile(r"[*`]+|~~")
+_TABLE = re.compile(r"\|[-:| ]*")
 _SPACE = re.compile(r"\s+")
 _SPACE_BEFORE_STOP = re.compile(r" +([.,;:!?])(?=\s|$)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
@@ -27,7 +31,7 @@ def clean(text: object, limit: int) -> str:
     if not isinstance(text, str):
         return ""
     text = text[: 4 * limit + 1000]
-    if _MARKUP.search(text):
+    if _MARKUP.search(text) or not text.isprintable():
         text = _strip(text)
     text = text.strip()
     return text if len(text) <= limit else _cut(text, limit)
@@ -35,12 +39,12 @@ def clean(text: object, limit: int) -> str:
 
 def _strip(text: str) -> str:
     text = _FENCE.sub(" ", text)
-    text = _TAG.sub(" ", text)
+    text = _TAG.sub(" ", _INLINE.sub("", text))
     text = html.unescape(text)
     text = _LINK.sub(r"\1", text)
     text = _HEADING.sub("", text)
-    text = _EMPHASIS.sub(" ", text)
-    text = "".join(c if c.isprintable() else " " for c in text)
+    text = _EMPHASIS.sub("", _TABLE.sub(" ", text))
+    text = "".join(c if c.isprintable() else " " for c in text) if not text.isprintable() else text
     return _SPACE_BEFORE_STOP.sub(r"\1", _SPACE.sub(" ", text))
 
 

@@ -55,10 +55,15 @@ def service_operations(service: str, model: JsonObject, source: str) -> Iterator
     schemas = Schemas(translate, output=False), Schemas(translate, output=True)
     found = model.get("operations")
     metadata = model.get("metadata")
-    title = str(metadata.get("serviceFullName", service)) if isinstance(metadata, dict) else service
+    about: JsonObject = metadata if isinstance(metadata, dict) else {}
+    title = str(about.get("serviceFullName", service))
+    others = [str(about[key]) for key in ("endpointPrefix", "serviceId") if key in about]
     for name, raw in sorted(found.items()) if isinstance(found, dict) else ():
         if isinstance(raw, dict):
-            yield Operation(aws_key(service, name), partial(_tool, service, title, source, schemas, name, raw))
+            aliases = tuple(aws_key(other, name) for other in others)
+            yield Operation(
+                aws_key(service, name), partial(_tool, service, title, source, schemas, name, raw), aliases
+            )
 
 
 def _tool(
@@ -74,6 +79,7 @@ def _tool(
     http = raw.get("http")
     place = http if isinstance(http, dict) else {}
     required = parameters.get("required")
+    path = _path(str(place.get("requestUri", "/")), _members(given, raw))
     tool = Tool(
         name=naming.propose(PROVIDER, service, name),
         description=describe(None, raw.get("documentation")),
@@ -89,10 +95,23 @@ def _tool(
         source=source,
         operation=name,
         method=str(place.get("method", "POST")),
-        path=str(place.get("requestUri", "/")).split("?")[0],
+        path=path,
     )
     identifiers = [str(name) for name in required] if isinstance(required, list) else []
     return with_answer(tool, identifiers[:4])
+
+
+def _members(schemas: Schemas, raw: JsonObject) -> JsonObject:
+    """Return the input shape's own members, which say where each is sent."""
+    shape = schemas.raw(_reference(raw.get("input")))
+    properties = shape.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _path(uri: str, members: JsonObject) -> str:
+    """Return the request's path with the parameters' own names in it; the model uses the names on the wire."""
+    wire = {str(member.get("x-wire")): name for name, member in members.items() if isinstance(member, dict)}
+    return re.sub(r"\{([^{}+]+)\+?\}", lambda match: f"{{{wire.get(match[1], match[1])}}}", uri.split("?")[0])
 
 
 def _reference(member: JsonValue) -> JsonObject:
@@ -102,6 +121,8 @@ def _reference(member: JsonValue) -> JsonObject:
     found: JsonObject = {"$ref": str(member.get("shape", ""))}
     if "documentation" in member:
         found["description"] = member["documentation"]
+    if member.get("location") == "uri":
+        found["x-wire"] = member.get("locationName", "")
     return found
 
 

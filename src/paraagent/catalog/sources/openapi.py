@@ -35,6 +35,12 @@ _TRANSPORT = _set(
     "accept acceptencoding acceptcharset contenttype contentlength contentencoding contentmd5 useragent host origin "
     "connection cookie ifmatch ifnonematch ifmodifiedsince ifunmodifiedsince xrequestid xrequestedwith"
 )
+_LICENCES = (
+    (re.compile(r"apache.*\b2(\.0)?\b", re.IGNORECASE), "Apache-2.0"),
+    (re.compile(r"^(the )?mit( licen[cs]e)?$", re.IGNORECASE), "MIT"),
+    (re.compile(r"^(creative commons attribution|cc[- ]by)[- ]3\.0", re.IGNORECASE), "CC-BY-3.0"),
+    (re.compile(r"^(creative commons attribution|cc[- ]by)[- ]4\.0", re.IGNORECASE), "CC-BY-4.0"),
+)
 _JSON = re.compile(r"[/+.]json\b")
 
 
@@ -62,8 +68,8 @@ class Api:
             provider=provider,
             name=name,
             title=clean(about.get("title"), 100),
-            category=categories[0] if categories else "",
-            licence=clean(licence.get("name"), 100) if isinstance(licence, dict) else "",
+            category=next((name for name in categories if len(name) > 1), ""),
+            licence=licence_name(clean(licence.get("name"), 100)) if isinstance(licence, dict) else "",
             source=source,
             many=many,
         )
@@ -106,6 +112,11 @@ class Document:
         schemes = components.get("securitySchemes") if isinstance(components, dict) else None
         found = [self.deref(scheme) for scheme in schemes.values()] if isinstance(schemes, dict) else []
         return frozenset(_plain(str(scheme.get("name", ""))) for scheme in found if scheme.get("type") == "apiKey")
+
+
+def licence_name(stated: str) -> str:
+    """Return one spelling for each of the common licences, anything else as it is."""
+    return next((name for pattern, name in _LICENCES if pattern.search(stated)), stated)
 
 
 def operations(raw: JsonObject, api: Api) -> Iterator[Operation]:
