@@ -33,7 +33,7 @@ def http_client(headers: dict[str, str], bounds: Bounds) -> httpx2.AsyncClient:
 class _Answering(httpx2.AsyncBaseTransport):
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        self._inner = httpx2.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":

@@ -78,8 +78,9 @@ async def fetch(client: httpx2.AsyncClient, request: httpx2.Request, limit: int)
 
 
 def _redirected(sent: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
-    if sent.url.scheme == "https" and following.url.scheme != "https":
-        raise ToolFailure("permission", f"{sent.url.host} redirects to an unencrypted address, which is not followed")
+    if following.url.scheme not in ("https", sent.url.scheme):
+        message = f"{sent.url.host} redirects from {sent.url.scheme} to {following.url.scheme}, which is not followed"
+        raise ToolFailure("permission", message)
     if _origin(sent.url) == _origin(following.url):
         return following
     if following.method not in ("GET", "HEAD"):
@@ -110,6 +111,7 @@ class _Pinned(httpx2.AsyncBaseTransport):
 
     def __init__(self, allow_private: bool) -> None:
         self._allow_private = allow_private
+        self._tls = httpx2.create_ssl_context()
         self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -117,7 +119,7 @@ class _Pinned(httpx2.AsyncBaseTransport):
         address = await self._checked(url.host, url.port or (443 if url.scheme == "https" else 80))
         pool = self._pools.get(url.host)
         if pool is None:
-            pool = self._pools[url.host] = httpx2.AsyncHTTPTransport(trust_env=False)
+            pool = self._pools[url.host] = httpx2.AsyncHTTPTransport(verify=self._tls)
         pinned = httpx2.Request(
             request.method,
             url.copy_with(host=address),
