@@ -67,23 +67,19 @@ def _numbers(parts: tuple[str, ...], schema: JsonObject, *, whole: bool) -> Sequ
 def _bounds(schema: JsonObject, low: float, high: float, *, whole: bool) -> tuple[float, float]:
     """Return the range to draw from: the usual one of the name, moved into the one that the schema allows."""
     tiny = 1.0 if whole else 0.001
-    least, most = (
-        _bound(schema, "minimum", "exclusiveMinimum", tiny),
-        _bound(schema, "maximum", "exclusiveMaximum", -tiny),
-    )
+    least = _bound(schema, "minimum", "exclusiveMinimum", tiny)
+    most = _bound(schema, "maximum", "exclusiveMaximum", -tiny)
     span = high - low
-    if least is not None and low < least:
-        low, high = least, max(high, least + span)
-    if most is not None and high > most:
-        low, high = max(min(low, most - span), most - span if least is None else least), most
-    if whole:
-        return -(-low // 1), high // 1
-    return low, high
+    if least is not None and least > low:
+        low, high = least, high if high >= least else least + span
+    if most is not None and most < high:
+        low, high = low if low <= most else most - span if least is None else low, most
+    return (-(-low // 1), high // 1) if whole else (low, high)
 
 
 def _bound(schema: JsonObject, inclusive: str, exclusive: str, tiny: float) -> float | None:
     limit, open_limit = schema.get(inclusive), schema.get(exclusive)
-    found = [limit] if isinstance(limit, int | float) else []
+    found = [limit] if isinstance(limit, int | float) and not isinstance(limit, bool) else []
     if isinstance(open_limit, int | float) and not isinstance(open_limit, bool):
         found.append(open_limit + tiny)
     return None if not found else max(found) if tiny > 0 else min(found)
