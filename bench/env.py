@@ -6,7 +6,7 @@ enough tasks; every kept task is then played by the oracle policy through the wh
     python bench/env.py [--json] [--tasks 20000] [--workers 2] [--split train] [--difficulty 0.3]
 
 Keys:
-    tasks_per_s         kept tasks per second and process, gold run and oracle check included
+    tasks_per_s         kept tasks per CPU second, search, gold run and oracle check included
     distinct_tasks      kept tasks with a request of their own
     providers           providers that a gold call of a kept task uses
     kept_share          kept tasks / seeds
@@ -14,8 +14,8 @@ Keys:
     recall_at_5         slots whose query finds the gold tool or an equivalent among 5 hits, nothing dropped for it
     recall_at_10        the same among 10
     oracle_success      share of kept tasks that the oracle policy solves
-    episodes_per_s      oracle episodes per second and process, prompts and trace included
-    call_results_per_s  gold calls answered per second by the simulated world, compiled interfaces at hand
+    episodes_per_s      oracle episodes per CPU second, prompts and trace included
+    call_results_per_s  gold calls that the simulated world answers per CPU second, interfaces compiled before
     episode_kb          memory of one running episode (world, toolbox, context) after its calls, in KiB
     graph_precision     sensible edges / labelled edges (docs/results/graph-labels.csv); unsure counts as wrong
 """
@@ -107,22 +107,22 @@ def sample(job: Job, first: int, count: int) -> Found:
     sampler, index = workplace(job)
     found = Found(seeds=count)
     tasks: list[Task] = []
-    started = time.perf_counter()
+    started = time.process_time()
     for seed in range(first, first + count):
         task = sampler.sample(job.split, KINDS[seed % len(KINDS)], seed, job.dials)
         if isinstance(task, Dropped):
             found.dropped[task.reason] += 1
         else:
             tasks.append(task)
-    found.seconds = time.perf_counter() - started
+    found.seconds = time.process_time() - started
     found.kept = len(tasks)
     found.requests = {task.request for task in tasks}
     tools = {call.tool for task in tasks for call in task.calls}
     found.providers = {tool.provider for name in tools if (tool := sampler.catalog.get(name))}
-    started = time.perf_counter()
+    started = time.process_time()
     found.unsolved = asyncio.run(play_all(tasks, sampler, index))
     found.solved = len(tasks) - len(found.unsolved)
-    found.episode_seconds = time.perf_counter() - started
+    found.episode_seconds = time.process_time() - started
     return found
 
 
@@ -180,10 +180,10 @@ def call_rate(job: Job, count: int = 300) -> float:
     tasks = list(sampler.tasks(job.split, ("mixed",), range(count), job.dials))
     for task in tasks:
         replay(World(task.seed, task.entities), task.calls, sampler.interfaces)
-    started = time.perf_counter()
+    started = time.process_time()
     for task in tasks:
         replay(World(task.seed, task.entities), task.calls, sampler.interfaces)
-    return sum(len(task.calls) for task in tasks) / (time.perf_counter() - started)
+    return sum(len(task.calls) for task in tasks) / (time.process_time() - started)
 
 
 def episode_kib(job: Job, count: int = 100) -> float:

@@ -91,6 +91,8 @@ def singular(word: str) -> str:
 def noun(name: str) -> tuple[str, ...]:
     """Return an identifier's words with the last one in the singular: `purchaseOrders` gives `purchase order`."""
     parts = words(name)
+    if "or" in parts[2:] and parts[(place := parts.index("or", 2)) - 1] in BARE_WORDS:
+        parts = parts[:place]  # `projectIdOrKey`
     return (*parts[:-1], singular(parts[-1])) if parts else ()
 
 

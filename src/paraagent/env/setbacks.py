@@ -6,7 +6,7 @@ itself, so the agent sees it and must call again. A lasting one stays, and the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from paraagent.env.task import FaultSpec, Task
@@ -19,9 +19,8 @@ LASTING = 1_000_000
 """Invocations that a lasting failure spoils."""
 
 
-def setback(task: Task, find: Callable[[str], Tool | None], rng: Random) -> FaultSpec:
-    """Return a failure of one of a task's gold tools; a lasting one if a tool has an equivalent."""
-    replaceable = [slot.tools[0] for slot in task.slots if len(slot.tools) > 1]
+def setback(task: Task, replaceable: Sequence[str], find: Callable[[str], Tool | None], rng: Random) -> FaultSpec:
+    """Return a failure of one of a task's gold tools; a lasting one if some of them are replaceable."""
     if replaceable:
         lasting: tuple[ErrorKind, ...] = ("permission", "unavailable")
         return FaultSpec(rng.choice(replaceable), rng.choice(lasting), LASTING)

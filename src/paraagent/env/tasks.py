@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 DropReason = Literal[
     "no_tool", "call_failed", "no_fact", "repeated_call", "bad_words", "not_retrievable", "not_solved"
 ]
-TOP = 10
-"""A gold tool or an equivalent must be among this many hits for its slot's query."""
+TOP = 5
+"""A gold tool or an equivalent must be among this many hits for its slot's query: what an agent is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class TaskSampler:
             draft = self._drafter.draft(split, depths(kind, dials, rng), dials, rng, replaceable=lasting)
             task = self._compose(blank, draft, rng) if draft else Dropped("no_tool")
             if isinstance(task, Task) and kind == "recover":
-                task = replace(task, faults=(setback(task, self.catalog.get, rng),))
+                task = replace(task, faults=(setback(task, self._replaceable(task), self.catalog.get, rng),))
         return task if isinstance(task, Dropped) else self._solved(task)
 
     def _compose(self, task: Task, draft: Draft, rng: Random) -> Task | Dropped:
@@ -181,7 +181,7 @@ class TaskSampler:
         if missing := self._unfound(task):
             return Dropped("not_retrievable", missing)
         lasting = {fault.tool for fault in task.faults if fault.times >= LASTING}
-        instead = {slot.tools[0]: slot.tools[1] for slot in task.slots if slot.tools and slot.tools[0] in lasting}
+        instead = {slot.tools[0]: slot.tools[1] for slot in task.slots if lasting.intersection(slot.tools[:1])}
         failure = self._failure(task, instead)
         return task if failure is None else Dropped("not_solved", failure)
 
@@ -198,13 +198,23 @@ class TaskSampler:
     def _unfound(self, task: Task) -> str | None:
         """Return the query of a slot whose tools its own search does not find."""
         slots = [slot for slot in task.slots if slot.tools]
-        if self._index is None or not slots:
-            return None
+        found = self._found(slots)
+        return next(
+            (slot.query for slot, names in zip(slots, found, strict=True) if names.isdisjoint(slot.tools)), None
+        )
+
+    def _replaceable(self, task: Task) -> list[str]:
+        """Return the gold tools of which an equivalent is found by the same search."""
+        found = self._found(task.slots)
+        pairs = zip(task.slots, found, strict=True)
+        return [slot.tools[0] for slot, names in pairs if not names.isdisjoint(slot.tools[1:])]
+
+    def _found(self, slots: Sequence[GoldSlot]) -> list[set[str]]:
+        """Return the names that each slot's query finds; without an index, its own tools."""
+        if self._index is None:
+            return [set(slot.tools) for slot in slots]
         found = self._index.search([Search(slot.name, slot.query) for slot in slots], k=TOP)
-        for slot, hits in zip(slots, found, strict=True):
-            if not any(hit.tool.name in slot.tools for hit in hits.hits):
-                return slot.query
-        return None
+        return [{hit.tool.name for hit in hits.hits} for hits in found]
 
 
 def _asking(goals: Sequence[Goal], run: Replay, rng: Random) -> tuple[Goal, ...] | Dropped:

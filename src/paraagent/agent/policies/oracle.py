@@ -84,15 +84,16 @@ class _State:
         return wanted
 
     def _pending(self) -> list[Call]:
-        """Return the gold calls that have not succeeded."""
+        """Return the gold calls that have not succeeded and whose tools and inputs can be had."""
         done, surfaced = self.context.values(), self.context.surfaced()
         slots = {slot.tools[0]: slot for slot in self.task.slots if slot.tools}
-        wanted = []
+        wanted: dict[str, Call] = {}
         for gold in self.task.calls:
             name = self._tool(slots[gold.tool])
-            if gold.id not in done and name in surfaced:
-                wanted.append(Call(name, gold.arguments, gold.id))
-        return wanted
+            fed = all(up in done or up in wanted for up in links.upstream(gold.arguments))
+            if gold.id not in done and name in surfaced and fed:
+                wanted[gold.id] = Call(name, gold.arguments, gold.id)
+        return list(wanted.values())
 
     def _ready(self, pending: list[Call]) -> list[Call]:
         """Return what may run in this turn: everything that is linked, or only calls whose inputs are there."""
@@ -100,12 +101,14 @@ class _State:
         return [call for call in pending if self.linked or waiting.isdisjoint(links.upstream(call.arguments))]
 
     def _tool(self, slot: GoldSlot) -> str:
-        """Return the slot's first tool that has not failed for good; the last one if all have."""
-        for name in slot.tools:
-            failures = [r.error for r in self.context.results() if r.call.name == name and r.error and r.attempts]
-            if len(failures) < PATIENCE and not any(error.kind == "permission" for error in failures):
-                return name
-        return slot.tools[-1]
+        """Return the slot's first tool that has not failed for good, one that a search has shown if there is one."""
+        surfaced = self.context.surfaced()
+        usable = [name for name in slot.tools if not self._hopeless(name)]
+        return next((name for name in usable if name in surfaced), (usable or slot.tools)[0])
+
+    def _hopeless(self, name: str) -> bool:
+        failures = [r.error for r in self.context.results() if r.call.name == name and r.error and r.attempts]
+        return len(failures) >= PATIENCE or any(error.kind == "permission" for error in failures)
 
     def _planned(self) -> set[str]:
         """Return the tools of the call plans so far."""
