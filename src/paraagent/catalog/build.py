@@ -66,7 +66,7 @@ def build(config: BuildConfig, progress: Progress | None = None) -> Catalog:
         if not config.force and _inputs_of(path) == inputs:
             tell("catalog is up to date", 1, 1)
             return Catalog.open(path)
-        batches = [_Batch(own.SOURCE, own.operations(place, data), 0) for place, data in added]
+        batches = [_Batch(own.SOURCE, own.operations(place, data), place=place) for place, data in added]
         batches += _batches(lock, config.downloads or path.parent / "downloads", tell)
         with Writer(path) as writer:
             _fill(writer, batches, inputs, tell)
@@ -81,7 +81,9 @@ def _silent(what: str, done: int, total: int) -> None:
 class _Batch:
     source: str
     operations: Iterator[Operation]
-    expected: int
+    expected: int = 0
+    place: str = ""
+    """The user's document, if it is one."""
 
 
 _READERS: dict[str, tuple[archive.Members, archive.Wanted, Callable[..., Iterator[Operation]]]] = {
@@ -108,10 +110,11 @@ def _fill(writer: Writer, batches: list[_Batch], inputs: str, tell: Progress) ->
     seen, names, classes = Seen(), Names(), Classes()
     dropped: dict[str, Counter[str]] = {}
     for batch in batches:
-        rules = dropped.setdefault(batch.source, Counter())
+        rules: Counter[str] = Counter()
+        kept = 0
         for count, operation in enumerate(batch.operations):
             if count % 500 == 0:
-                tell(f"reading {batch.source}", count, batch.expected)
+                tell(f"reading {batch.place or batch.source}", count, batch.expected)
             try:
                 tool = _accept(operation, seen)
             except Rejected as rejected:
@@ -121,6 +124,11 @@ def _fill(writer: Writer, batches: list[_Batch], inputs: str, tell: Progress) ->
             tool = replace(tool, name=names.unique(tool.name, digest))
             writer.add(tool, digest)
             classes.add(tool)
+            kept += 1
+        if batch.place and not kept:
+            why = ", ".join(f"{rule}: {count}" for rule, count in sorted(rules.items())) or "it has no operations"
+            raise CatalogError(f"{batch.place}: no operation in it makes a good tool ({why})")
+        dropped.setdefault(batch.source, Counter()).update(rules)
     tell("finishing", 0, 1)
     writer.finish(classes.numbered(), inputs, dropped)
     tell("finishing", 1, 1)
@@ -129,7 +137,10 @@ def _fill(writer: Writer, batches: list[_Batch], inputs: str, tell: Progress) ->
 def _accept(operation: Operation, seen: Seen) -> Tool:
     """Return the operation's tool if it is good and new."""
     seen.check(operation)
-    tool = operation.build()
+    try:
+        tool = operation.build()
+    except RecursionError:  # a schema nested beyond all reason
+        raise Rejected("invalid_schema") from None
     check(tool)
     seen.admit(operation, tool)
     return tool

@@ -138,8 +138,8 @@ class Classes:
 def _kin_keys(tool: Tool) -> list[int]:
     """Return up to two keys; tools that share one are interchangeable.
 
-    Versions have the same path and name but for the version. Twins of one API say the same, are named by the same verb
-    and answer with the same fields: nothing an agent sees tells them apart.
+    Versions have the same path and name but for the version. Twins of one API say the same, are named by the same
+    verb and answer with the same fields: nothing an agent sees tells them apart.
     """
     required = tool.parameters.get("required")
     needs = ",".join(sorted(str(name) for name in required)) if isinstance(required, list) else ""

@@ -76,7 +76,7 @@ def fetch(archive: Archive, folder: Path, client: Client | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as name:
-            fetched = _run(archive, Path(name), client or _command)
+            fetched = _run(archive, Path(name), client or command)
             found = sha256(fetched)
             if found != archive.sha256:
                 raise CatalogError(
@@ -126,7 +126,7 @@ def _run(archive: Archive, folder: Path, client: Client) -> Path:
     return fetched
 
 
-def _command(archive: Archive, folder: Path) -> list[str]:
+def command(archive: Archive, folder: Path) -> list[str]:
     """Return the command that fetches an archive into a folder."""
     pin = {"pypi": f"{archive.name}=={archive.version}", "npm": f"{archive.name}@{archive.version}"}[archive.origin]
     if archive.origin == "npm":

@@ -26,7 +26,7 @@ def brand(provider: str) -> str:
         labels.pop()
     while len(labels) > 1 and labels[0] in ("api", "www"):
         labels.pop(0)
-    return "_".join(slug(label) for label in labels if slug(label))
+    return re.sub(r"[^a-z0-9]+", "_", "_".join(labels)).strip("_")
 
 
 def slug(text: str) -> str:

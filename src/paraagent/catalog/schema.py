@@ -25,7 +25,10 @@ SIZE = 24_000
 VARIANTS = 4
 HOPS = 16
 """How often items, alternatives and references may nest without an object in between."""
+MERGED = 100
+"""Most references that one `allOf` may bring together."""
 TEXT = 200
+"""Longest description of a parameter, in characters; of a field in an answer it is half of that."""
 
 Resolve = Callable[[str], JsonValue]
 
@@ -56,7 +59,7 @@ class Schemas:
         if isinstance(ref, str):
             return self._reference(ref, raw, depth, hops, inside)
         if isinstance(raw.get("allOf"), list):
-            raw = self._merge(raw, hops)
+            raw = self._merge(raw, set())
         for key in ("anyOf", "oneOf"):
             variants = raw.get(key)
             if isinstance(variants, list) and variants and "properties" not in raw:
@@ -88,21 +91,20 @@ class Schemas:
             raw = self._resolve(ref)
         return {}
 
-    def _merge(self, raw: JsonObject, hops: int) -> JsonObject:
-        parts = raw.get("allOf")
-        if not isinstance(parts, list) or hops > HOPS:
-            return raw
+    def _merge(self, raw: JsonObject, merged_refs: set[str]) -> JsonObject:
+        """Merge the parts of `allOf` into one schema, each reference once; what is said first counts."""
         merged = {key: value for key, value in raw.items() if key != "allOf"}
-        for part in parts:
-            flat = self._merge(self.raw(part), hops + 1)
+        for part in kw.items_of(raw.get("allOf")):
+            ref = part.get("$ref") if isinstance(part, dict) else None
+            if isinstance(ref, str) and (ref in merged_refs or len(merged_refs) >= MERGED):
+                continue
+            if isinstance(ref, str):
+                merged_refs.add(ref)
+            flat = self.raw(part)
+            if "allOf" in flat:
+                flat = self._merge(flat, merged_refs)
             for key, value in flat.items():
-                own = merged.get(key)
-                if key == "properties" and isinstance(value, dict) and isinstance(own, dict):
-                    merged[key] = {**value, **own}
-                elif key == "required" and isinstance(value, list) and isinstance(own, list):
-                    merged[key] = [*own, *value]
-                else:
-                    merged.setdefault(key, value)
+                merged[key] = _both(key, merged[key], value) if key in merged else value
         return merged
 
     def _choice(self, raw: JsonObject, variants: list[JsonValue], depth: int, hops: int, inside: str) -> JsonObject:
@@ -129,7 +131,7 @@ class Schemas:
     def _plain(self, raw: JsonObject, depth: int, hops: int, inside: str) -> JsonObject:
         kind, form, null = kw.kind(raw)
         schema: JsonObject = {"type": kind} if kind else {}
-        description = clean(raw.get("description"), self._text) or clean(raw.get("title"), self._text)
+        description = clean(raw.get("description"), self._text)
         if description:
             schema["description"] = description
         if kind == "object":
@@ -162,6 +164,17 @@ class Schemas:
         kept = sorted(shown, key=lambda name: name not in required)  # stable: required first
         kept = kept[: max(WIDTH, 0 if self._output else min(len(required), kw.CHOICES))]
         chosen = set(kept)
-        inlined = {name: self._walk(properties[name], depth - 1, 0, inside) for name in shown if name in chosen}
-        must = [name for name in inlined if name in required]
-        return {"properties": inlined, "required": must} if must else {"properties": inlined}  # type: ignore[dict-item]
+        inlined: JsonObject = {
+            name: self._walk(properties[name], depth - 1, 0, inside) for name in shown if name in chosen
+        }
+        must: list[JsonValue] = [name for name in inlined if name in required]
+        return {"properties": inlined, "required": must} if must else {"properties": inlined}
+
+
+def _both(key: str, first: JsonValue, second: JsonValue) -> JsonValue:
+    """Combine what two parts of an `allOf` say under one keyword."""
+    if key == "properties" and isinstance(first, dict) and isinstance(second, dict):
+        return {**second, **first}
+    if key == "required" and isinstance(first, list) and isinstance(second, list):
+        return [*first, *second]
+    return first

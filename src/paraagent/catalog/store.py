@@ -27,6 +27,7 @@ import msgspec
 import orjson
 
 from paraagent.catalog.info import CatalogInfo, Tally
+from paraagent.catalog.names import singular
 from paraagent.catalog.spec import asdict_shallow, tool_digest
 from paraagent.errors import CatalogError
 from paraagent.types import JsonObject, Tool
@@ -146,17 +147,19 @@ class Catalog:
         return [tuple(names) for names in found.values()]
 
     def suggestions(self, name: str) -> list[str]:
-        """Return up to three existing names close to an unknown one, best first."""
+        """Return up to three existing names that share the most telling words with an unknown one, best first."""
+        name = name.lower()[:200]
         weights: Counter[int] = Counter()
-        parts = dict.fromkeys(name.lower()[:200].split("_"))
-        for part in list(parts)[:16]:
-            places = self._by_word.get(part, [])
+        for word in list(dict.fromkeys(map(singular, name.split("_"))))[:16]:
+            places = self._by_word.get(word, [])
             for place in places:
                 weights[place] += 1_000_000 // (100 + len(places))
-        close = [
-            self._names[place] for place, _ in sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:100]
-        ]
-        return difflib.get_close_matches(name.lower()[:200], close, n=3, cutoff=0.5)
+        best = sorted(weights, key=lambda place: (-weights[place], place))[:50]
+
+        def closeness(place: int) -> tuple[int, float, int]:
+            return -weights[place], -difflib.SequenceMatcher(None, name, self._names[place]).ratio(), place
+
+        return [self._names[place] for place in sorted(best, key=closeness)[:3]]
 
     def info(self) -> CatalogInfo:
         """Return what the catalog holds and what was left out."""
@@ -170,7 +173,7 @@ class Catalog:
     def _by_word(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
         for place, name in enumerate(self._names):
-            for part in set(name.split("_")):
+            for part in set(map(singular, name.split("_"))):
                 found[part].append(place)
         return found
 

@@ -17,6 +17,8 @@ from paraagent.catalog.spec import Operation
 from paraagent.errors import CatalogError
 from paraagent.types import JsonObject, JsonValue
 
+MOST_NODES = 2_000_000
+"""Most values of a YAML document after its aliases are written out."""
 SOURCE = "added"
 """What stands as `source` in tools that came from a user's document."""
 
@@ -56,14 +58,26 @@ def _load(place: str, data: bytes) -> JsonValue:
         if data.lstrip()[:1] in (b"{", b"["):
             raise CatalogError(f"{place}: not valid JSON: {error}") from None
     try:
-        import yaml  # type: ignore[import-untyped]
+        import yaml  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise CatalogError(f"{place}: looks like YAML; `pip install pyyaml`, or convert it to JSON") from None
     try:
+        value = yaml.safe_load(data)
+        if _nodes(value, {}) > MOST_NODES:
+            raise CatalogError(f"{place}: its aliases expand to over {MOST_NODES:,} values; write them out")
         # The round trip turns dates into text and refuses what JSON cannot hold.
-        return _json(orjson.dumps(yaml.safe_load(data), option=orjson.OPT_NON_STR_KEYS))
+        return _json(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except (yaml.YAMLError, orjson.JSONEncodeError, RecursionError, ValueError) as error:
         raise CatalogError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _nodes(value: object, known: dict[int, int]) -> int:
+    """Count the values in a document with its aliases written out; one that contains itself is endless."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if id(value) not in known and children:
+        known[id(value)] = MOST_NODES + 1
+        known[id(value)] = 1 + sum(_nodes(child, known) for child in children)
+    return known.get(id(value), 1)
 
 
 def _json(data: bytes) -> JsonValue:
