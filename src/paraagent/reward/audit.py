@@ -94,7 +94,7 @@ class Audit:
     levels: tuple[LevelAudit, ...]
 
     def to_json(self) -> JsonObject:
-        found = cast(JsonObject, msgspec.to_builtins(self))
+        found = cast(JsonObject, msgspec.json.decode(msgspec.json.encode(self)))
         flags = {f"{term.level}.{term.name}": term.pays_without_success for term in self.terms}
         return found | {"pays_without_success": [name for name, flag in flags.items() if flag]}
 

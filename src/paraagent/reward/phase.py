@@ -80,6 +80,6 @@ def _explored(phase: Sequence[Played], needs: Needs, absent: int) -> tuple[float
     reason = f"{found} of {wanted} missing capabilities" if wanted else "nothing was missing"
     terms = (
         Term("found", recall, 0.5, reason),
-        Term("precise", precision, 0.5, f"{hits} of {len(searches)} searches found another one"),
+        Term("precise", precision, 0.5, f"{hits} of {len(searches)} searches found what was missing"),
     )
     return (2 * recall * precision / (recall + precision) if recall + precision else 0.0), terms

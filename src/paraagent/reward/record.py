@@ -106,4 +106,4 @@ class Reward:
     """Why it is masked."""
 
     def to_json(self) -> JsonObject:
-        return cast(JsonObject, msgspec.to_builtins(self))
+        return cast(JsonObject, msgspec.json.decode(msgspec.json.encode(self)))
