@@ -216,7 +216,7 @@ class _Call:
             fields = cast(JsonObject, self.show(thing, _NOTHING))
             if not held or all(_equal(fields.get(shown.names[name]), held[name]) for name in held):
                 found.append(fields)
-        return page(found, self.arguments, self.interface.roles)
+        return page(found[: self.interface.answers.most], self.arguments, self.interface.roles)
 
     def _named(self, batch: Reference) -> list[int]:
         """Return the things whose ids are listed in an argument."""
@@ -247,7 +247,7 @@ class _Call:
         scope.update((parent.noun, id) for parent, id in self.parents)
         key = mix(digest_bytes(orjson.dumps(scope, option=orjson.OPT_SORT_KEYS)), world.space(kind))
         found: list[int] = []
-        for index in range(_LISTED + (key >> 50) % 3):
+        for index in range(max(_LISTED + (key >> 50) % 3, self.interface.answers.least)):
             thing = pick(mix(key, index))
             record = world.record(kind, thing)
             if thing not in found and (record is None or (record.exists and not record.made)):

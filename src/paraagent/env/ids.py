@@ -23,7 +23,7 @@ ODD = 0x9E3779B97F4A7C15
 FIRST, COUNT = 10_000, 90_000
 DIGITS = 9
 _CHECKS = 10_000
-_SOME = 483_924_821
+_SOME = (FIRST * _CHECKS, 483_924_821, 999_999_999)
 
 Shape = Callable[[int], JsonValue]
 """Writes a nine-digit number as an identifier of one form."""
@@ -103,16 +103,9 @@ def shape(schema: JsonObject, noun: str, last: str) -> Shape | None:
         return None
     kinds = schema.get("type", "string")
     kinds = kinds if isinstance(kinds, list) else [kinds]
-    if "string" in kinds:
-        allowed = fits(schema)
-        return next((made for made in _texts(schema, noun, last) if not allowed or allowed(made(_SOME))), None)
-    limit = schema.get("maximum")
-    return _integer if "integer" in kinds and (not isinstance(limit, int | float) or limit >= 999_999_999) else None
-
-
-def carries(schema: JsonObject, noun: str, last: str) -> bool:
-    """Tell whether a field's identifiers can be recognised."""
-    return shape(schema, noun, last) is not None
+    allowed = fits(schema)
+    forms = _texts(schema, noun, last) if "string" in kinds else [_integer] if "integer" in kinds else []
+    return next((form for form in forms if not allowed or all(allowed(form(digits)) for digits in _SOME)), None)
 
 
 def _integer(digits: int) -> JsonValue:

@@ -11,8 +11,8 @@ from typing import cast
 from paraagent.catalog.names import noun
 from paraagent.env.identity import Identity
 from paraagent.env.ids import Spaces, mix, pick
-from paraagent.env.schemas import properties, same, types
-from paraagent.env.shown import Compiler, Shown
+from paraagent.env.schemas import count, properties, same, types
+from paraagent.env.shown import MANY, Compiler, Shown
 from paraagent.types import JsonObject, JsonValue, Tool
 
 _COUNTS = frozenset({"total", "count", "totalcount", "totalresults", "totalitems", "size", "resultcount", "found"})
@@ -32,8 +32,11 @@ class Answers:
         """The thing at the hole; None if the tool shows none."""
         self.frame: Shown | None = None
         """The object around the hole; None if there is none."""
+        self.least, self.most = 0, MANY
+        """How many things a list may hold."""
         if self.hole is not None:
             target = _below(tool.returns, self.hole)
+            self.least, self.most = count(target, 0, MANY)
             self.shown = compiler.shown(_items(target) if self.many else target, owner, len(self.hole))
         self._value = compiler.value(tool.returns, "", owner, 0) if self.hole is None else None
         if self.hole:
@@ -60,7 +63,8 @@ class Answers:
         """Return an answer about things of no world in particular."""
         if self.shown is None:
             return self.write(key, Spaces(key), None)
-        things = [self.shown.thing(pick(mix(key, index)), Spaces(key)) for index in range(2 if self.many else 1)]
+        count = min(max(2, self.least), self.most) if self.many else 1
+        things = [self.shown.thing(pick(mix(key, index)), Spaces(key)) for index in range(count)]
         return self.write(key, Spaces(key), cast(JsonValue, things if self.many else things[0]))
 
 

@@ -16,6 +16,16 @@ from paraagent.catalog.names import words
 from paraagent.types import JsonObject, JsonValue
 
 _NESTED = 6
+_LIMITS = (
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+)
 
 
 def properties(schema: JsonValue) -> dict[str, JsonObject]:
@@ -33,9 +43,16 @@ def types(schema: JsonObject) -> tuple[str, ...]:
 
 
 def fits(schema: JsonObject) -> Callable[[JsonValue], bool] | None:
-    """Return a test of texts against the schema's length and pattern, or None if it sets no such limits."""
-    limits: JsonObject = {key: schema[key] for key in ("minLength", "maxLength", "pattern") if key in schema}
+    """Return a test of scalars against the schema's limits, or None if it sets none."""
+    limits: JsonObject = {key: schema[key] for key in _LIMITS if key in schema}
     return jsonschema_rs.Draft202012Validator(limits).is_valid if limits else None
+
+
+def count(schema: JsonObject, least: int, most: int) -> tuple[int, int]:
+    """Return how many items an array may hold, within the given bounds where it sets none."""
+    low, high = schema.get("minItems"), schema.get("maxItems")
+    least = low if isinstance(low, int) else least
+    return least, max(least, min(high, most) if isinstance(high, int) else most)
 
 
 def plain(schema: JsonObject) -> JsonObject:

@@ -18,13 +18,15 @@ from paraagent.catalog.names import is_container, noun
 from paraagent.env.identity import STRONG, identifier
 from paraagent.env.ids import Shape, Spaces, mix, modulus, number, pick, salt, shape
 from paraagent.env.pools import pool
-from paraagent.env.schemas import kind_of, plain, properties, same
+from paraagent.env.schemas import count, kind_of, plain, properties, same
 from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
 
 WIDTH = (40, 12, 6, 4)
 """Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
 _DEEPEST = 6
+MANY = 1_000
+"""Most items of a list."""
 _ENTRIES = 2
 """How many entries an object has whose keys are free."""
 _OMITTED = frozenset({"error", "warning", "next", "cursor", "continuation", "exception", "fault", "marker"})
@@ -177,9 +179,8 @@ class Compiler:
 
     def _array(self, schema: JsonObject, name: str, owner: tuple[str, ...], depth: int) -> Make:
         items = schema.get("items")
-        least, most = schema.get("minItems"), schema.get("maxItems")
-        low = least if isinstance(least, int) else 0 if self._brief else 1
-        high = min(most, low + 1) if isinstance(most, int) else low + 1
+        low, high = count(schema, 0 if self._brief else 1, MANY)
+        high = min(high, low + 1)
         if not isinstance(items, dict) or not items or depth > _DEEPEST:
             return lambda key, world: cast(JsonValue, [None] * low)
         found, item = identifier(name, ()), plain(items)
@@ -188,8 +189,8 @@ class Compiler:
         unique = schema.get("uniqueItems") is True
 
         def array(key: int, world: Spaces) -> JsonValue:
-            count = low + (key >> 40) % (high - low + 1)
-            made = [make(mix(key, index + 1), world) for index in range(count)]
+            size = low + (key >> 40) % (high - low + 1)
+            made = [make(mix(key, index + 1), world) for index in range(size)]
             return [value for index, value in enumerate(made) if value not in made[:index]] if unique else made
 
         return array

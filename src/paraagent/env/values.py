@@ -49,8 +49,10 @@ def _booleans(parts: tuple[str, ...]) -> Sequence[bool]:
 
 def _numbers(parts: tuple[str, ...], schema: JsonObject, *, whole: bool) -> Sequence[float]:
     last = parts[-1] if parts else ""
-    if whole and last in MOMENT_WORDS and "maximum" not in schema:
-        return timestamps(1000 if schema.get("format") == "int64" and last != "date" else 1)
+    if whole and last in MOMENT_WORDS:
+        times, allowed = timestamps(1000 if schema.get("format") == "int64" and last != "date" else 1), fits(schema)
+        if allowed is None or all(map(allowed, times)):
+            return times
     low, high = _bounds(schema, *RANGES.get(last, (1, 60) if whole else (1, 200)), whole=whole)
     step = schema.get("multipleOf")
     if isinstance(step, int | float) and step > 0:
