@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from paraagent.catalog.names import noun, parameter_identity, words
+from paraagent.catalog.names import in_path, noun, parameter_identity, words
 from paraagent.env.identity import identity
 from paraagent.env.labels import label, thing_named
 from paraagent.env.literals import Literals
@@ -64,7 +64,9 @@ class Filler:
     def _value(self, tool: Tool, name: str, schema: JsonObject) -> JsonValue:
         thing = thing_named(tool, name)
         if thing is None:
-            found = self.literals.value(name, schema)
+            key = name if in_path(tool.path, name) else ""
+            found = self.shared.get(key) or self.literals.value(name, schema)
+            self.shared.update({key: found} if key else {})
             self._exist(tool, name, found)
             return found
         key = parameter_identity(tool, name)

@@ -76,6 +76,7 @@ _NOTES = tuple(
 )
 
 
+_UNSAYABLE = re.compile(r"[<>{}\[\]\\$\"`|\n\r\t]|^string$|your[-_ ]|xxx|lorem", re.IGNORECASE)
 _CALENDAR = {"month": 13, "day": 29, "hour": 24, "week": 53, "quarter": 5}
 _PAGING = {"offset": 0, "skip": 0, "page": 1, "limit": 20, "size": 20, "count": 20, "top": 20, "take": 20}
 
@@ -260,7 +261,7 @@ class Literals:
 def _sayable(value: str | int | float) -> bool:
     """Tell whether a person would write this value in a request: short, one line, printable ASCII, no markup."""
     text = str(value)
-    return 1 < len(text) <= 40 and text.isascii() and re.search(r"[<>{}\[\]\\$\"`|\n\r\t]", text) is None
+    return 1 < len(text) <= 40 and text.isascii() and _UNSAYABLE.search(text) is None
 
 
 def _bounds(schema: JsonObject) -> tuple[int, int]:

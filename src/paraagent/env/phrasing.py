@@ -158,7 +158,7 @@ def _placed(
     words = r"[ -]?".join(map(re.escape, noun))
     pattern = (
         rf"(?:\b(?:an?|the|your|this|that|any|one|each|every) (?=(?:[\w-]+ )?{words})"
-        rf"|(?<=for )|(?<=of )|(?<=in )|(?<=to )|(?<=from ))(?P<head>(?:[\w-]+ )??{words})(?: ids?| number)?"
+        rf"|(?<=for )|(?<=of )|(?<=in )|(?<=to )|(?<=by )|(?<=from ))(?P<head>(?:[\w-]+ )??{words})(?: ids?| number)?"
         rf"(?=$|'s|,| (?:of|for|in|on|by|to|from|with|at|and|or)\b)"
     )
     if noun and (match := re.search(pattern, thing, re.IGNORECASE)):

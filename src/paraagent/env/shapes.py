@@ -41,7 +41,7 @@ class Dials:
         return cls(
             width=1 + round(4 * difficulty),
             depth=1 + round(2 * difficulty),
-            distractors=round(2 * difficulty),
+            distractors=int(2 * difficulty),
             fault_rate=round(0.15 * difficulty, 3),
             writes=round(0.2 + 0.4 * difficulty, 3),
         )

@@ -45,8 +45,16 @@ _WISHES = (
     ("knit", "scarf", "in {colour} for the {place} team"),
     ("exorcise", "vending machine", "in the {place} lobby"),
     ("rewind", "grandfather clock", "in the {place} hall"),
+    ("juggle", "lantern", "in {colour} at the {place} fair"),
+    ("carve", "chess queen", "from {colour} wood for the {place} club"),
+    ("inflate", "balloon", "in {colour} over {place}"),
+    ("braid", "rope", "for the {place} lighthouse"),
+    ("hypnotise", "parrot", "at the {place} zoo"),
+    ("sharpen", "skates", "for the {place} rink"),
+    ("ferment", "cabbage", "in the {place} cellar"),
+    ("gild", "picture frame", "for the {place} museum"),
 )
-_CHANGES = ("delete", "rename", "archive", "duplicate", "merge", "refund", "cancel")
+_CHANGES = ("delete", "rename", "archive", "duplicate", "restore")
 _PLACES = ("Lisbon", "Oslo", "Nairobi", "Quito", "Hanoi", "Dublin", "Osaka", "Lyon", "Porto", "Graz")
 _COLOURS = ("blue", "amber", "green", "violet", "crimson", "silver")
 

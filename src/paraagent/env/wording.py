@@ -73,7 +73,7 @@ _TAIL = re.compile(
     rf"|(?:with|for|from|having) (?:an? |the |its |their )?(?:{_DEFINITE} )?(?:unique |matching |following )?"
     rf"{_FILTER}\b"
     rf"|returns?\b|and (?:returns?|its|their|then|optionally|also|provides?|shows?|includes?)\b"
-    rf"|or (?:an? )?(?:error|empty|404)).*"
+    rf"|and \w+s (?:it|them)\b|or (?:an? )?(?:error|empty|404)).*"
     rf"|,? ?[(\[{{/;:].*|\s[-–—]\s.*|,? (?:e\.g\.|i\.e\.).*)$",
     re.IGNORECASE,
 )
