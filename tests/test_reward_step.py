@@ -55,7 +55,7 @@ def test_the_share_of_repeats_is_taken_off() -> None:
 
 
 def test_a_turn_that_only_repeats_is_worth_nothing_and_says_so() -> None:
-    again = render_turn("again", searches=[Search("other", "A tool  LIKE get_weather")])
+    again = render_turn("again", searches=[Search("GET_weather", "A tool  LIKE get_weather")])
     reward = score(play([look(*NEEDED), again, *PERFECT[1:]]))
     assert [turn.reward for turn in reward.turns] == [1.0, 0.0, 1.0, 1.0]
     assert [term.reason for term in reward.turns[1].terms] == [

@@ -1,9 +1,10 @@
 """What an episode has done so far, and whether one more action only repeats it.
 
-Place in the flow: layer 4, part of `replay`. A search repeats an earlier one with the same words. A call repeats an
-identical one (same tool, same arguments after links were resolved) of the same turn; or an earlier one that
-succeeded, unless something was written since; or an earlier failure, if it fails again and that failure could not
-pass by itself or was retried often enough. A repeat leaves no trace here: it changes the judgement of nothing else.
+Place in the flow: layer 4, part of `replay`. A search repeats an earlier one in the same words, slot included. A call
+repeats an identical one (same tool, same arguments after links were resolved) of the same turn; or an earlier one
+that succeeded, unless something was written since; or an earlier failure, if it fails again and that failure could
+not pass by itself or was retried often enough. A repeat leaves no trace here: it changes the judgement of nothing
+else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from paraagent.agent.prepare import canonical
 from paraagent.errors import ERROR_TRAITS, ErrorKind
 from paraagent.protocol.graph import normal
 from paraagent.trace.view import CallView
-from paraagent.types import Call
+from paraagent.types import Call, Search
 
 _Key = tuple[str, bytes]
 
@@ -52,9 +53,9 @@ class Past:
         """The tools that failed for good, through no fault of the agent's: it has to find others."""
         return frozenset(tool for tool, failures in self._broken.items() if failures > self._free_retries)
 
-    def search(self, query: str, *, ran: bool) -> bool:
+    def search(self, search: Search, *, ran: bool) -> bool:
         """Note a search; return whether it is a repeat."""
-        words = " ".join(query.casefold().split())
+        words = asked(search)
         repeat = words in self._queries
         if ran:
             self._queries.add(words)
@@ -104,6 +105,11 @@ class Past:
         elif view.ran and kind is not None and ERROR_TRAITS[kind].fault != "agent":
             lasting = kind in ("permission", "tool_error")
             self._broken[key[0]] = self._broken.get(key[0], 0) + (1 + self._free_retries if lasting else 1)
+
+
+def asked(search: Search) -> str:
+    """Return what a search asks for, slot included, in the form in which searches compare."""
+    return " ".join(f"{search.slot} {search.query}".casefold().split())
 
 
 def error_kind(view: CallView) -> ErrorKind | None:

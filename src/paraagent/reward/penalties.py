@@ -25,7 +25,7 @@ from paraagent.protocol.graph import normal
 from paraagent.protocol.links import upstream
 from paraagent.protocol.plan import CallPlan
 from paraagent.reward.needs import Needs
-from paraagent.reward.past import error_kind
+from paraagent.reward.past import asked, error_kind
 from paraagent.reward.record import Term
 from paraagent.reward.replay import Played, PlayedCall
 from paraagent.reward.rules import Rules
@@ -76,9 +76,7 @@ def _repeated(turns: Sequence[Played]) -> tuple[int, int, int]:
 def _published_repeats(turns: Sequence[Played]) -> tuple[int, int, int]:
     plans = [plan.to_json() for played in turns if isinstance(plan := played.turn.plan, CallPlan)]
     queries = Counter(
-        tuple(sorted(" ".join(search.search.query.casefold().split()) for search in played.searches))
-        for played in turns
-        if played.searches
+        tuple(sorted(asked(search.search) for search in played.searches)) for played in turns if played.searches
     )
     calls: dict[tuple[str, bytes], list[PlayedCall]] = {}
     for call in (call for played in turns for call in played.calls if isinstance(call.call, Call)):

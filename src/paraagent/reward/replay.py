@@ -128,7 +128,7 @@ class _Player:
         played = []
         for index, search in enumerate(turn.searches):
             shown = tuple(normal(name) for name, _ in done[index].hits) if index in done else ()
-            repeat = self._past.search(search.query, ran=index in done)
+            repeat = self._past.search(search, ran=index in done)
             played.append(PlayedSearch(search, shown, repeat))
         return tuple(played)
 
