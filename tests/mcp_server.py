@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-PAGE = 40
+PAGE = 100
 
 
 def proper_server() -> Any:
@@ -108,7 +108,7 @@ def _canary() -> str:
     return os.environ.get("CANARY", "nothing")
 
 
-ROGUE_TOOLS = ("fine", "hang", "die", "cut", "flood", "babble", "bad_utf8", "lie", "junk", "slow", "progress", "change")
+ROGUE_TOOLS = "fine slow hang progress die cut flood babble bad_utf8 lie junk change".split()
 
 
 class Rogue:
@@ -201,7 +201,7 @@ class Rogue:
 
     def progress(self, number: int, params: dict[str, Any]) -> None:
         token = params["_meta"]["progressToken"]
-        for step in range(100):
+        for step in range(20):
             time.sleep(0.05)
             about = {"progressToken": token, "progress": step}
             self.write({"jsonrpc": "2.0", "method": "notifications/progress", "params": about})
@@ -242,6 +242,138 @@ class HttpServer:
         self._server.force_exit = True
         self._thread.join(5)
         self.socket.close()
+
+
+class RogueHttp:
+    """A server over streamable HTTP that misbehaves in the way its tools' names say; written by hand."""
+
+    TOOLS = "fine slow refuse busy flood flood_events zipped cut cut_events forget".split()
+
+    def __init__(self) -> None:
+        import threading
+        from http.server import ThreadingHTTPServer
+
+        self.forgets = 0
+        self.calls: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _rogue_handler(self))
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> RogueHttp:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _rogue_handler(rogue: RogueHttp) -> Any:
+    import gzip
+    from http.server import BaseHTTPRequestHandler
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.reply(405, b"")
+
+        do_DELETE = do_GET
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            rogue.headers.append({name.lower(): value for name, value in self.headers.items()})
+            number, method = message.get("id"), message["method"]
+            if number is None:
+                self.reply(202, b"")
+            elif method == "initialize":
+                about = {"name": "rogue", "version": "0"}
+                version = message["params"]["protocolVersion"]
+                answer = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+                self.result(number, answer, mcp_session_id="s1")
+            elif method == "tools/list":
+                described = {"description": "Misbehaves.", "inputSchema": {"type": "object"}}
+                hints = {"annotations": {"readOnlyHint": True}}
+                self.result(number, {"tools": [{"name": name, **described, **hints} for name in rogue.TOOLS]})
+            elif method == "tools/call":
+                name = message["params"]["name"]
+                rogue.calls.append(name)
+                getattr(self, name)(number)
+            else:
+                self.reply(400, b"what is " + method.encode())
+
+        def reply(self, status: int, body: bytes, kind: str = "text/plain", **headers: str) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def result(self, number: int, result: dict[str, Any], **headers: str) -> None:
+            body = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
+            self.reply(200, body, "application/json", **headers)
+
+        def begin(self, kind: str, size: int) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(size))
+            self.end_headers()
+
+        def fine(self, number: int) -> None:
+            self.result(number, {"content": [{"type": "text", "text": "all is well"}]})
+
+        def slow(self, number: int) -> None:
+            time.sleep(0.2)
+            self.fine(number)
+
+        def refuse(self, number: int) -> None:
+            self.reply(401, b"who are you?")
+
+        def busy(self, number: int) -> None:
+            self.reply(429, b"slow down", retry_after="9")
+
+        def flood(self, number: int) -> None:
+            self.begin("application/json", 100_000_000)
+            for _ in range(100):
+                self.wfile.write(b" " * 1_000_000)
+
+        def flood_events(self, number: int) -> None:
+            self.begin("text/event-stream", 100_000_006)
+            self.wfile.write(b"data: ")
+            for _ in range(100):
+                self.wfile.write(b"x" * 1_000_000)
+
+        def zipped(self, number: int) -> None:
+            self.reply(200, gzip.compress(b"{}"), "application/json", content_encoding="gzip")
+
+        def cut(self, number: int) -> None:
+            self.begin("application/json", 1_000)
+            self.wfile.write(b'{"jsonrpc": "2.0", ')
+            self.close_connection = True
+
+        def cut_events(self, number: int) -> None:
+            self.begin("text/event-stream", 1_000)
+            self.wfile.write(b"data: {")
+            self.close_connection = True
+
+        def forget(self, number: int) -> None:
+            if rogue.forgets:
+                rogue.forgets -= 1
+                self.reply(404, b"no such session")
+            else:
+                self.fine(number)
+
+    return Handler
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from paraagent.agent.toolboxes.listed import ListedToolbox, Shelf
-from paraagent.agent.toolboxes.secrets import Redactor
+from paraagent.agent.toolboxes.secrets import Redactor, spellings
 from paraagent.agent.toolboxes.writes import Ask, WriteGuard, WritePolicy
 from paraagent.errors import ToolFailure, UsageError
 from paraagent.types import Effects, Found, JsonObject, JsonValue, Search, Tool, Toolbox
@@ -59,7 +59,7 @@ class MixedToolbox:
             for problem in results:
                 if problem is not None:
                     raise problem
-            self._redactor = Redactor(self.secrets)
+            self._redactor = Redactor(self._own_secrets())
             _insist_unique([box.name for box in self._toolboxes], "sources")
             _insist_unique([tool.name for box in self._toolboxes for tool in box.tools], "tools")
         except BaseException:
@@ -76,7 +76,10 @@ class MixedToolbox:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be seen in a trace; what the agent is shown is already free of it."""
+        """What must not be seen in a trace, in every spelling; what the agent is shown is already free of it."""
+        return spellings(self._own_secrets())
+
+    def _own_secrets(self) -> frozenset[str]:
         return frozenset().union(*(box.secrets for box in self._toolboxes))
 
     @property

@@ -25,6 +25,7 @@ TOO_LONG = -32098
 """The answer was cut off."""
 
 _SHOWN = 500
+_GONE = (404, 405, 410)
 _EVENT_FAILED = "SSE stream failed"
 """How the SDK begins the message about an event that was too long."""
 
@@ -42,6 +43,8 @@ def call_failure(error: MCPError, *, writing: bool) -> ToolFailure:
         return ToolFailure("unavailable", said)
     if error.code == HTTP_STATUS:
         status, retry_after = http_status(error)
+        if status in _GONE:
+            return ToolFailure("unavailable", f"HTTP {status}: the server is no longer there: {said}")
         return status_failure(status, said, retry_after=retry_after, writing=writing)
     if error.code == REQUEST_TIMEOUT:
         return ToolFailure("timeout", said)
