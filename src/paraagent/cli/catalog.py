@@ -13,7 +13,7 @@ from rich.table import Table
 
 from paraagent.cli.output import JsonFlag, Output, guarded
 from paraagent.errors import UsageError
-from paraagent.types import JsonObject, Search, Tool
+from paraagent.types import JsonObject, JsonValue, Search, Tool
 
 if TYPE_CHECKING:
     from paraagent.catalog.info import CatalogInfo
@@ -128,7 +128,7 @@ def search(
     for query in queries:
         slot, _, text = (part.strip() for part in query.partition(":"))
         wanted.append(Search(slot, text or slot))
-    answers: list[JsonObject] = []
+    answers: list[JsonValue] = []
     for found in index.search(wanted, k):
         verdict = "nothing fits" if found.nothing_fits else f"{len(found.hits)} of {found.total:,} tools"
         out.text.print(f"{found.search.query}: {verdict}", style="bold", markup=False)
@@ -136,10 +136,10 @@ def search(
             out.text.print(f"  {hit.score:.2f} {hit.tool.name}", markup=False, style="cyan")
             out.text.print(f"       {hit.tool.description[:100]}", markup=False)
             out.text.print(f"       {hit.reason}", markup=False, style="dim")
-        hits = [{"name": hit.tool.name, "score": hit.score, "reason": hit.reason} for hit in found.hits]
-        answers.append({"query": found.search.query, "total": found.total, "nothing_fits": found.nothing_fits})
-        answers[-1]["hits"] = list(hits)
-    out.finish({"answers": list(answers)})
+        hits: list[JsonValue] = [{"name": h.tool.name, "score": h.score, "reason": h.reason} for h in found.hits]
+        verdict_json: JsonObject = {"total": found.total, "nothing_fits": found.nothing_fits}
+        answers.append({"query": found.search.query, "hits": hits} | verdict_json)
+    out.finish({"answers": answers})
 
 
 def _tables(found: CatalogInfo) -> list[tuple[str, dict[str, int]]]:

@@ -77,13 +77,13 @@ def tasks(
         config.difficulty, config.width, config.depth, config.distractors, config.fault_rate, config.writes
     )
     directory = suite.RunDirectory(path)
-    directory.prepare(config.to_json(), overwrite=overwrite)
-    with out.text.status(f"sampling {config.limit} tasks..."):
-        sampled, _ = take_tasks(world, cast(Split, config.split), kinds, config.seed, config.limit, dials)
     arena = Arena(world.catalog, world.index, _settings(config), config.top_k, config.hostile_rate)
 
     async def play() -> Summary:
         async with _policy(config, api_key_env) as (policy_for, secrets):
+            directory.prepare(config.to_json(), overwrite=overwrite)
+            with out.text.status(f"sampling {config.limit} tasks..."):
+                sampled, _ = take_tasks(world, cast(Split, config.split), kinds, config.seed, config.limit, dials)
             with Board(out.text, len(sampled)) as board:
                 episodes = [
                     arena.episode(task, policy_for, run=path.name, config=config.to_json(), watch=board.watch)
@@ -126,14 +126,15 @@ def request(
         raise UsageError("the request is empty: say what is to be done")
     world = open_world(catalog)
     directory = suite.RunDirectory(path)
-    directory.prepare(config.to_json() | {"request": text}, overwrite=overwrite)
     arena = Arena(world.catalog, world.index, _settings(config), config.top_k, config.hostile_rate)
     task = request_task(text, config.seed)
     trace = directory.trace(task.id)
-    trace.unlink(missing_ok=True)
 
     async def play() -> EpisodeView:
         async with _policy(config, api_key_env) as (policy_for, secrets):
+            directory.prepare(config.to_json() | {"request": text}, overwrite=overwrite)
+            if trace.exists():
+                raise UsageError(f"{trace} exists already: choose another --out, or --overwrite it")
             with Recorder(trace, redact=redactor(secrets) if secrets else None) as recorder:
                 await arena.play(
                     task,
@@ -201,7 +202,7 @@ async def _policy(config: RunConfig, api_key_env: str) -> AsyncIterator[tuple[Po
 
 
 def _print_summary(console: Console, summary: Summary) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), title=None)
+    table = Table(box=None, padding=(0, 1, 0, 0))
     for heading in (
         "kind",
         "tasks",

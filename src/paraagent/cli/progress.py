@@ -46,7 +46,7 @@ class Narrator:
 
     def _turn(self, event: TurnText) -> None:
         turn = parse(event.text)
-        if turn.kind != self._kind:
+        if turn.kind not in (self._kind, "answer"):
             self._kind = turn.kind
             self._console.print(f"{turn.kind}", style="bold")
         if turn.think:

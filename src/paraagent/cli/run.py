@@ -104,7 +104,7 @@ def run(
     )
     if policy is PolicyName.http and not model:
         raise UsageError("--policy http needs --model (and --base-url for an endpoint of your own)")
-    directory = out_dir or Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+    directory = out_dir or _fresh_directory()
     if request is not None:
         if policy is PolicyName.oracle:
             raise UsageError("the oracle only knows sampled tasks: use --policy rules or http for a request")
@@ -114,3 +114,12 @@ def run(
     if fail_under is not None and summary.overall.success < fail_under:
         out.text.print(f"success {summary.overall.success:.3f} is under {fail_under}", style="red")
         raise typer.Exit(EXIT_FAILED)
+
+
+def _fresh_directory() -> Path:
+    """Return a run directory that does not exist yet, named by the time."""
+    name = time.strftime("%Y%m%d-%H%M%S")
+    number = 1
+    while (path := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return path
