@@ -137,8 +137,8 @@ def search(
             out.text.print(f"       {hit.tool.description[:100]}", markup=False)
             out.text.print(f"       {hit.reason}", markup=False, style="dim")
         hits: list[JsonValue] = [{"name": h.tool.name, "score": h.score, "reason": h.reason} for h in found.hits]
-        verdict_json: JsonObject = {"total": found.total, "nothing_fits": found.nothing_fits}
-        answers.append({"query": found.search.query, "hits": hits} | verdict_json)
+        answer: JsonObject = {"query": found.search.query, "total": found.total, "hits": hits}
+        answers.append(answer | {"nothing_fits": found.nothing_fits})
     out.finish({"answers": answers})
 
 
