@@ -35,9 +35,6 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-from paraagent.agent.loop import Loop
-from paraagent.agent.policies.oracle import OraclePolicy
-from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog, default_path
 from paraagent.clock import VirtualClock
 from paraagent.env.replay import replay
@@ -45,10 +42,9 @@ from paraagent.env.shapes import Dials
 from paraagent.env.simulator import SimulatedToolbox
 from paraagent.env.task import Task
 from paraagent.env.tasks import Dropped, TaskSampler
-from paraagent.env.verify import Outcome, verify
 from paraagent.env.world import World
+from paraagent.evaluate.arena import Arena, oracle
 from paraagent.search.search import SearchIndex
-from paraagent.trace.events import EpisodeStart
 from paraagent.trace.recorder import Recorder
 from paraagent.types import Search, Split, TaskKind
 
@@ -120,32 +116,16 @@ def sample(job: Job, first: int, count: int) -> Found:
     tools = {call.tool for task in tasks for call in task.calls}
     found.providers = {tool.provider for name in tools if (tool := sampler.catalog.get(name))}
     started = time.process_time()
-    found.unsolved = asyncio.run(play_all(tasks, sampler, index))
+    found.unsolved = asyncio.run(play_all(tasks, Arena(sampler.catalog, index)))
     found.solved = len(tasks) - len(found.unsolved)
     found.episode_seconds = time.process_time() - started
     return found
 
 
-async def play_all(tasks: list[Task], sampler: TaskSampler, index: SearchIndex) -> list[str]:
+async def play_all(tasks: list[Task], arena: Arena) -> list[str]:
     """Let the oracle play tasks; return the ids of those that it did not solve."""
-    return [task.id for task in tasks if not await play(task, sampler, index)]
-
-
-async def play(task: Task, sampler: TaskSampler, index: SearchIndex) -> bool:
-    clock = VirtualClock()
-    toolbox = SimulatedToolbox(sampler.catalog, index, task, clock, interfaces=sampler.interfaces)
-    loop = Loop(
-        EpisodeStart(version=1, run="bench", episode=task.id, request=task.request, policy="oracle"),
-        OraclePolicy([task]),
-        toolbox,
-        clock,
-        Recorder(None),
-        Settings(durable=False),
-        verify=lambda results, answer: verify(
-            task, Outcome(tuple(results), toolbox.world.hash(), answer), toolbox.tool
-        ),
-    )
-    return bool((await loop.run()).success)
+    ends = [(task.id, await arena.play(task, oracle(task), Recorder())) for task in tasks]
+    return [name for name, end in ends if not end.success]
 
 
 def enough(job: Job, wanted: int, workers: int) -> Found:

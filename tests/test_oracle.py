@@ -1,47 +1,46 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
-from paraagent.search.search import SearchIndex
 
 from paraagent.agent.context import Context
-from paraagent.agent.loop import Loop
 from paraagent.agent.policies.oracle import OraclePolicy
-from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
-from paraagent.clock import VirtualClock
-from paraagent.env.interface import Interfaces
 from paraagent.env.shapes import Dials
-from paraagent.env.simulator import SimulatedToolbox
 from paraagent.env.task import FaultSpec, GoldCall, GoldSlot, Task
 from paraagent.env.tasks import TaskSampler
-from paraagent.env.verify import Outcome, verify
 from paraagent.errors import UsageError
-from paraagent.trace.events import EpisodeEnd, EpisodeStart
+from paraagent.evaluate.arena import Arena
+from paraagent.search.search import SearchIndex
+from paraagent.trace.events import EpisodeEnd
 from paraagent.trace.recorder import Recorder
-from paraagent.types import TaskKind
+from paraagent.types import Reply, TaskKind
 
 KINDS: tuple[TaskKind, ...] = ("single", "parallel", "chain", "mixed", "recover", "unanswerable", "direct")
 
 
-def play(
-    task: Task, catalog: Catalog, index: SearchIndex, *, linked: bool = True, interfaces: Interfaces | None = None
-) -> tuple[EpisodeEnd, Context]:
-    clock = VirtualClock()
-    toolbox = SimulatedToolbox(catalog, index, task, clock, interfaces=interfaces)
-    loop = Loop(
-        EpisodeStart(version=1, run="r", episode=task.id, request=task.request, policy="oracle"),
-        OraclePolicy([task], linked=linked),
-        toolbox,
-        clock,
-        Recorder(None),
-        Settings(durable=False),
-        verify=lambda results, answer: verify(
-            task, Outcome(tuple(results), toolbox.world.hash(), answer), toolbox.tool
-        ),
-    )
-    return asyncio.run(loop.run()), loop.context
+def play(task: Task, catalog: Catalog, index: SearchIndex, *, linked: bool = True) -> tuple[EpisodeEnd, Context]:
+    watched = _Watched(OraclePolicy([task], linked=linked))
+    end = asyncio.run(Arena(catalog, index).play(task, watched, Recorder()))
+    return end, watched.context
+
+
+class _Watched:
+    """A policy whose context can be looked at afterwards."""
+
+    name = "oracle"
+
+    def __init__(self, policy: OraclePolicy) -> None:
+        self._policy = policy
+        self.context = Context("")
+
+    async def act(self, context: Context) -> Reply:
+        self.context = context
+        return await self._policy.act(context)
 
 
 def kinds(context: Context) -> list[str]:
@@ -61,7 +60,7 @@ def test_oracle_solves_every_task_without_a_protocol_fault(
     tasks = list(sampler.tasks("train", KINDS, range(35), dials))
     assert len(tasks) > 20
     for task in tasks:
-        end, context = play(task, catalog, index, linked=linked, interfaces=sampler.interfaces)
+        end, context = play(task, catalog, index, linked=linked)
         assert end.success, (task.request, end.checks)
         assert notes(context) == []
 
@@ -126,9 +125,10 @@ def test_tool_that_never_works_is_admitted(catalog: Catalog, index: SearchIndex)
         slots=(GoldSlot("list", tool.description, (tool.name,)),),
         calls=(GoldCall("c1", tool.name, {}),),
         faults=(FaultSpec(tool.name, "unavailable", 1_000_000),),
+        final_state="untouched",
     )
     end, _ = play(task, catalog, index)
-    assert not end.success
+    assert end.success is False
     assert end.answer is not None
     assert "could not" in end.answer
 
@@ -136,3 +136,37 @@ def test_tool_that_never_works_is_admitted(catalog: Catalog, index: SearchIndex)
 def test_unknown_request_is_refused() -> None:
     with pytest.raises(UsageError, match="was not given the task"):
         asyncio.run(OraclePolicy([]).act(Context("hello")))
+
+
+_IN_ANOTHER_PROCESS = """
+import asyncio, hashlib, sys
+from pathlib import Path
+import msgspec
+from paraagent.catalog.store import Catalog
+from paraagent.env.shapes import Dials
+from paraagent.env.tasks import TaskSampler
+from paraagent.evaluate.arena import Arena, oracle
+from paraagent.search.search import SearchIndex
+from paraagent.trace.recorder import Recorder
+
+catalog = Catalog.open(Path(sys.argv[1]))
+index = SearchIndex.build_in_memory(list(catalog))
+seen = hashlib.sha256()
+for task in TaskSampler(catalog, index).tasks("train", ("mixed", "recover"), range(12), Dials.at(0.8)):
+    recorder = Recorder()
+    asyncio.run(Arena(catalog, index).play(task, oracle(task), recorder))
+    for event in recorder.events:
+        seen.update(msgspec.json.encode(event))
+print(seen.hexdigest())
+"""
+
+
+def test_equal_seeds_give_equal_episodes_in_every_process(catalog: Catalog) -> None:
+    command = [sys.executable, "-c", _IN_ANOTHER_PROCESS, str(catalog.path)]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    ]
+    first, second = (process.communicate(timeout=60)[0] for process in running)
+    assert first == second
+    assert len(first) == 65
