@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from paraagent.env.task import Task
+from paraagent.env.task import GoldSlot, Task
 from paraagent.protocol.plan import CallPlan
 from paraagent.reward.record import PhaseReward
 from paraagent.reward.rules import DEFAULT, REFERENCE, Rules
@@ -90,7 +90,7 @@ def test_a_later_exploration_is_held_against_what_is_still_missing() -> None:
 
 
 def test_a_tool_that_failed_for_good_is_missing_again() -> None:
-    slots = (TASK.slots[0].__class__("lock", "lock", ("locked", "get_news")),)
+    slots = (GoldSlot("lock", "lock", ("locked", "get_news")),)
     task = Task("t", "recover", "train", 1, "Open.", slots, final_state="s")
     lines = [look("locked"), do(Call("locked", {}), plan=flow(("locked",))), look("get_news"), say()]
     assert [phase.reward for phase in phases(lines, task=task)] == [1.0, 1.0, 1.0, None]

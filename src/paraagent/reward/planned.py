@@ -52,7 +52,7 @@ class _Measure:
         self._layer = {use: number for number, layer in enumerate(graph.layers, 1) for use in layer}
 
     def planned(self) -> Planned:
-        scheduled = {use.tool for use in self._layer}
+        scheduled = tuple(dict.fromkeys(use.tool for use in self._layer))
         left_out = [tool for tool in dict.fromkeys(self._tools) if tool not in scheduled]
         wanted = {use: self._canonical_needs(use) for use in self._layer}
         extra = {Occurrence(tool, 1): self._required(Occurrence(tool, 1)) for tool in left_out}
