@@ -131,7 +131,7 @@ class World:
     """A simulated world with one tool."""
 
     async def search(self, searches: Sequence[Search]) -> list[Found]:
-        return [Found(search, (Hit(WORLD, 0.5, "x"),), 7, False) for search in searches]
+        return [Found(search, (Hit(WORLD, 0.0, "x"),), 7, False) for search in searches]
 
     def tool(self, name: str) -> Tool | None:
         return WORLD if name == WORLD.name else None

@@ -44,7 +44,8 @@ class Tool:
     """One tool interface."""
 
     name: str
-    """Unique in its catalog, `[a-z0-9_]`, at most 64 characters: safe as a function-calling name."""
+    """Unique in its catalog or toolbox. In a catalog `[a-z0-9_]`, at most 64 characters: safe as a function-calling
+    name. A real tool is called `source.name`, where the name is what its server calls it."""
     description: str
     parameters: JsonObject
     """JSON Schema (Draft 2020-12) of type object."""

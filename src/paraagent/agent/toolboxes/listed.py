@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self, get_args
 from paraagent.catalog.spec import tool_digest
 from paraagent.env.validate import Arguments
 from paraagent.errors import ToolFailure, UsageError
-from paraagent.types import EffectKind, Effects, Found, JsonObject, JsonValue, Search, Tool
+from paraagent.types import EffectKind, Effects, Found, Hit, JsonObject, JsonValue, Search, Tool
 
 if TYPE_CHECKING:
     from paraagent.search.search import SearchIndex
@@ -26,6 +26,9 @@ EffectRules = Mapping[str, EffectKind]
 """The user's word on effects, by tool name or pattern (`github.list_*`); the first rule that matches counts."""
 
 EXCLUSIVE = Effects(exclusive=True)
+
+HANDFUL = 8
+"""So few tools that they can all be shown."""
 
 _EFFECTS: tuple[EffectKind, ...] = get_args(EffectKind)
 
@@ -62,14 +65,21 @@ class Shelf:
         return list(dict.fromkeys([*same, *close]))[:3]
 
     async def search(self, searches: Sequence[Search]) -> list[Found]:
-        """Answer all queries of a turn, one `Found` per query in order."""
+        """Answer all queries of a turn, one `Found` per query in order.
+
+        Of a handful of tools all are shown when none matches in words: that costs less than to miss one.
+        """
         if not self._tools:
             return [Found(search, (), 0, True) for search in searches]
         if self._index is None:
             from paraagent.search.search import SearchIndex
 
             self._index = SearchIndex.build_in_memory(self.tools)
-        return self._index.search(searches)
+        answers = self._index.search(searches)
+        if len(self._tools) > HANDFUL:
+            return answers
+        everything = tuple(Hit(tool, 0.0, f"one of the {len(self._tools)} tools there are") for tool in self.tools)
+        return [replace(found, hits=everything, nothing_fits=False) if not found.hits else found for found in answers]
 
 
 class ListedToolbox(Shelf, ABC):

@@ -14,7 +14,7 @@ from typing import Self
 from paraagent.agent.toolboxes.listed import ListedToolbox, Shelf
 from paraagent.agent.toolboxes.secrets import Redactor, spellings
 from paraagent.agent.toolboxes.writes import Ask, WriteGuard, WritePolicy
-from paraagent.errors import ToolFailure, UsageError
+from paraagent.errors import EnvironmentFault, ToolFailure, UsageError
 from paraagent.types import Effects, Found, JsonObject, JsonValue, Search, Tool, Toolbox
 
 HITS = 5
@@ -56,10 +56,12 @@ class MixedToolbox:
 
         try:
             results = await asyncio.gather(*map(enter, self._toolboxes), return_exceptions=True)
+            self._redactor = Redactor(self._own_secrets())
             for problem in results:
+                if isinstance(problem, EnvironmentFault):
+                    raise EnvironmentFault(self._redactor.text(str(problem))) from None
                 if problem is not None:
                     raise problem
-            self._redactor = Redactor(self._own_secrets())
             _insist_unique([box.name for box in self._toolboxes], "sources")
             _insist_unique([tool.name for box in self._toolboxes for tool in box.tools], "tools")
         except BaseException:

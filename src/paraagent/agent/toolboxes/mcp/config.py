@@ -31,18 +31,18 @@ class McpServer:
     name: str
     """Stands before the dot in its tools' names."""
     command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Added to the few variables that a server inherits (`PATH`, `HOME`...)."""
     cwd: str | None = None
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trusted: bool = False
     """Whether its annotations (`readOnlyHint`) are believed."""
     rules: EffectRules = field(default_factory=dict)
     """Effects that the user states, by tool name or pattern, without the server's name."""
     bounds: Bounds = field(default_factory=Bounds)
-    secrets: frozenset[str] = frozenset()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def read_tools_file(path: Path) -> JsonObject:

@@ -46,14 +46,14 @@ class OpenApiSource:
     """Stands before the dot in the tools' names; the API's title unless given."""
     base_url: str = ""
     """Where the server is, if not where the document says."""
-    auth: Mapping[str, str] = field(default_factory=dict)
+    auth: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the document's security schemes by name; for basic authentication `user:password`."""
     rules: EffectRules = field(default_factory=dict)
     """Effects that the user states, by tool name or pattern, without the name before the dot."""
     allow_private: bool = False
     """Whether calls may reach this machine and private networks."""
     bounds: Bounds = field(default_factory=Bounds)
-    secrets: frozenset[str] = frozenset()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 class OpenApiToolbox(ListedToolbox):
