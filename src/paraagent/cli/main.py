@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import catalog, run, tasks, view
+from paraagent.cli import catalog, reward, run, tasks, view
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +23,7 @@ app.command()(catalog.search)
 app.add_typer(tasks.app, name="tasks")
 app.command()(run.run)
 app.command()(view.view)
+app.add_typer(reward.app, name="reward")
 
 
 @app.callback(invoke_without_command=True)
