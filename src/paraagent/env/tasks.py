@@ -31,13 +31,21 @@ from paraagent.errors import ToolFailure
 
 if TYPE_CHECKING:
     from paraagent.search.search import SearchIndex
+from paraagent.protocol.links import upstream
 from paraagent.types import Search, Split, TaskKind
 
 if TYPE_CHECKING:
     from paraagent.search.search import SearchIndex
 
 DropReason = Literal[
-    "no_tool", "call_failed", "no_fact", "repeated_call", "bad_words", "not_retrievable", "not_solved"
+    "no_tool",
+    "call_failed",
+    "no_fact",
+    "repeated_call",
+    "bad_words",
+    "not_retrievable",
+    "not_solved",
+    "order_matters",
 ]
 TOP = 5
 """A gold tool or an equivalent must be among this many hits for its slot's query: what an agent is shown."""
@@ -183,17 +191,33 @@ class TaskSampler:
         lasting = {fault.tool for fault in task.faults if fault.times >= LASTING}
         instead = {slot.tools[0]: slot.tools[1] for slot in task.slots if lasting.intersection(slot.tools[:1])}
         failure = self._failure(task, instead)
-        return task if failure is None else Dropped("not_solved", failure)
+        if failure is not None:
+            return Dropped("not_solved", failure)
+        if self._failure(task, instead, backwards=True) is not None:
+            return Dropped("order_matters", "its goals get in each other's way")
+        return task
 
-    def _failure(self, task: Task, instead: Mapping[str, str]) -> str | None:
-        """Return why the gold calls, some with another tool, and the oracle's answer do not solve a task, or None."""
+    def _failure(self, task: Task, instead: Mapping[str, str], *, backwards: bool = False) -> str | None:
+        """Return why the gold calls, some with another tool, and the oracle's answer do not solve a task, or None.
+
+        `backwards` runs the last goal first: goals that speak of the same things may get in each other's way.
+        """
         calls = [replace(call, tool=instead.get(call.tool, call.tool)) for call in task.calls]
+        if backwards:
+            goals = _goals(calls)
+            if len({self._api(goal[0].tool) for goal in goals}) == len(goals):
+                return None  # goals at different services cannot meet
+            calls = [call for goal in reversed(goals) for call in goal]
         try:
             run = replay(World(task.seed, task.entities), calls, self.interfaces)
             outcome = Outcome(run.results, run.state, answer(task, run.values))
         except ToolFailure as failure:
             return str(failure)
         return "; ".join(verify(task, outcome, self.catalog.get).reasons) or None
+
+    def _api(self, name: str) -> str | None:
+        interface = self.interfaces.get(name)
+        return interface and interface.identity.api
 
     def _unfound(self, task: Task) -> str | None:
         """Return the query of a slot whose tools its own search does not find."""
@@ -215,6 +239,15 @@ class TaskSampler:
             return [set(slot.tools) for slot in slots]
         found = self._index.search([Search(slot.name, slot.query) for slot in slots], k=TOP)
         return [{hit.tool.name for hit in hits.hits} for hits in found]
+
+
+def _goals(calls: Iterable[GoldCall]) -> list[list[GoldCall]]:
+    """Return gold calls by goal: a call that links to none before it begins the next one."""
+    goals: list[list[GoldCall]] = []
+    for call in calls:
+        goals += [] if upstream(call.arguments) else [[]]
+        goals[-1].append(call)
+    return goals
 
 
 def _asking(goals: Sequence[Goal], run: Replay, rng: Random) -> tuple[Goal, ...] | Dropped:
