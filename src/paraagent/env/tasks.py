@@ -217,7 +217,7 @@ class TaskSampler:
 
     def _api(self, name: str) -> str | None:
         interface = self.interfaces.get(name)
-        return interface and interface.identity.api
+        return interface.identity.api if interface else None
 
     def _unfound(self, task: Task) -> str | None:
         """Return the query of a slot whose tools its own search does not find."""
