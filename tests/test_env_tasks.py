@@ -12,7 +12,7 @@ from paraagent.env.direct import puzzle
 from paraagent.env.identity import identity
 from paraagent.env.labels import field_label, label, said
 from paraagent.env.literals import Literals
-from paraagent.env.phrasing import rewrite
+from paraagent.env.phrasing import reworded
 from paraagent.env.service import service_name
 from paraagent.env.shapes import Dials, depths
 from paraagent.env.splits import may_be_goal, provider_split, serves
@@ -236,12 +236,16 @@ def test_puzzles_are_varied_and_never_answer_themselves() -> None:
     assert len({request.split()[0] for request, _ in made}) >= 8
 
 
-def test_rewrite_must_keep_every_literal() -> None:
-    assert rewrite("Get cus_81.", ["cus_81"], lambda text: f" Please: {text} ") == "Please: Get cus_81."
-    with pytest.raises(UsageError, match="lost 'cus_81'"):
-        rewrite("Get cus_81.", ["cus_81"], str.upper)
-    with pytest.raises(UsageError, match="lost everything"):
-        rewrite("Get it.", [], lambda text: "")
+def test_rewording_must_keep_literals_and_numbers_and_name_no_tool(tasks: list[Task]) -> None:
+    for task in tasks[:40]:
+        assert reworded(task, lambda text: f" Hello! {text} Thanks. ").request == f"Hello! {task.request} Thanks."
+        assert reworded(task, lambda text: text).to_json() == task.to_json()
+        if task.kind != "unanswerable":
+            with pytest.raises(UsageError, match="lost"):
+                reworded(task, lambda text: "Do it, please.")
+        if task.calls:
+            with pytest.raises(UsageError, match="names the tool"):
+                reworded(task, lambda text, name=task.calls[0].tool: f"{text} Use {name}.")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Writes the request of a task the way a person would: services by their names, operations in plain words.
 
 Place in the flow: layer 3, after `tasks` has chosen the steps. Every literal argument stands verbatim in the text,
-every fact that will be checked is asked for by name, no tool is named. `rewrite` lets a language model say it
+every fact that will be checked is asked for by name, no tool is named. `reworded` lets a language model say it
 differently and refuses what loses a literal. Limits: English; two requests for the same goals differ only in their
 frames.
 """
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 from paraagent.env.labels import label, said, thing_named
 from paraagent.env.service import service_name
 from paraagent.env.shapes import Goal, Link, Step
-from paraagent.env.task import Fact
+from paraagent.env.task import Fact, Task
 from paraagent.errors import UsageError
+from paraagent.protocol.links import upstream
 from paraagent.types import JsonValue
 
 _OPENERS = (
@@ -129,19 +131,23 @@ def literals(goal: Goal) -> list[str]:
     return [said(value) for step in goal.steps for value in step.literals.values()]
 
 
-def rewrite(text: str, must_keep: Sequence[str], model: Callable[[str], str]) -> str:
-    """Return the request as `model` says it, if every literal is still there.
+def reworded(task: Task, model: Callable[[str], str]) -> Task:
+    """Return the task with its request as `model` says it: every literal, number and proper name must still be there.
 
     Raises:
-        UsageError: a literal is gone; the message names it.
+        UsageError: something is gone, or a tool's name came in; the message says what. Keep the original then.
     """
-    rewritten = model(text).strip()
-    lost = [literal for literal in must_keep if literal not in rewritten]
-    if lost or not rewritten:
-        raise UsageError(
-            f"the rewritten request lost {', '.join(map(repr, lost)) or 'everything'}: keep the original"
-        )
-    return rewritten
+    request = model(task.request).strip()
+    literal = {said(value) for call in task.calls for value in call.arguments.values() if not upstream(value)}
+    named = {entity.id for entity in task.entities if entity.id in task.request}
+    names = set(re.findall(r"[\w.:-]*\d[\w.:-]*\w|\d|(?<=[a-z,;] )[A-Z]\w+", task.request))
+    lost = sorted(text for text in literal | named | names if text not in request)
+    if lost:
+        raise UsageError(f"the reworded request lost {', '.join(map(repr, lost))}: keep the original")
+    leaked = sorted({call.tool for call in task.calls if call.tool in request})
+    if leaked:
+        raise UsageError(f"the reworded request names the tool {leaked[0]}: keep the original")
+    return replace(task, request=request)
 
 
 def _given(name: str, value: JsonValue) -> str:
