@@ -1,6 +1,6 @@
 """What a tool does, as a person would ask for it: an imperative phrase made from the tool's own description.
 
-Place in the flow: layer 3; `phrasing` builds requests from these, `suitable` leaves out tools that have none. The
+Place in the flow: layer 3; `phrasing` builds requests from these, `repertoire` leaves out tools that have none. The
 phrase never holds the tool's identifier. Limits: English; a description that starts with neither a known verb nor a
 short noun phrase gives nothing, and its tool is not used in tasks.
 """
