@@ -48,6 +48,7 @@ def proper_server() -> Any:
     ]
     tools += [tool(f"lamp_{i}", f"Read the brightness of lamp number {i}.", {}, annotations=read) for i in range(300)]
     notes: list[str] = []
+    busy, peak = 0, 0
     bus = InMemorySubscriptionBus()
 
     async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -58,6 +59,7 @@ def proper_server() -> Any:
         )
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        nonlocal busy, peak
         arguments = params.arguments or {}
         said: Any = ""
         match params.name:
@@ -70,10 +72,13 @@ def proper_server() -> Any:
                 notes.append(arguments["text"])
                 said = json.dumps({"notes": notes})
             case "steps":
+                busy += 1
+                peak = max(peak, busy)
                 for step in range(arguments["steps"]):
                     await anyio.sleep(0.1)
                     await ctx.session.report_progress(step + 1, arguments["steps"])
-                said = "done"
+                said = f"done, {peak} at once"
+                busy -= 1
             case "picture":
                 image = types.ImageContent(type="image", data="AAAA" * 100, mime_type="image/png")
                 return types.CallToolResult(content=[_text("a cat"), image])

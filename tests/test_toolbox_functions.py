@@ -183,28 +183,31 @@ def test_a_hung_function_times_out_and_its_siblings_keep_their_results() -> None
     ]
 
 
-def test_functions_run_at_the_same_time_unless_their_effects_conflict() -> None:
-    running: list[int] = [0, 0]
+def test_functions_run_at_the_same_time_if_their_effects_allow_it() -> None:
+    meeting = threading.Barrier(4, timeout=10.0)
 
-    def work() -> None:
-        running[0] += 1
-        running[1] = max(running)
-        time.sleep(0.05)
-        running[0] -= 1
+    @declare("read", reads=["thing/{id}"])
+    def meet(id: str) -> int:
+        return meeting.wait()
 
-    reading = declare("read", reads=["thing/{id}"])
+    calls = [Call("shop.meet", {"id": str(i)}) for i in range(4)]
+    results = asyncio.run(run_group(calls, box(meet), WallClock(), limits=Limits(timeout=None)))
+    assert sorted(str(result.value) for result in results) == ["0", "1", "2", "3"]
 
-    def peak(toolbox: FunctionToolbox) -> int:
-        running[:] = [0, 0]
-        calls = [Call("shop.use", {"id": str(i)}) for i in range(4)]
-        asyncio.run(run_group(calls, toolbox, WallClock(), limits=Limits(timeout=None)))
-        return running[1]
 
-    def use(id: str) -> None:
-        work()
+def test_functions_that_declare_nothing_run_one_after_the_other() -> None:
+    running: list[str] = []
 
-    assert peak(box(use)) == 1, "an undeclared effect is exclusive"
-    assert peak(box(reading(use))) == 4
+    def use(id: str) -> list[str]:
+        running.append(id)
+        time.sleep(0.01)
+        seen = list(running)
+        running.remove(id)
+        return seen
+
+    calls = [Call("shop.use", {"id": str(i)}) for i in range(4)]
+    results = asyncio.run(run_group(calls, box(use), WallClock(), limits=Limits(timeout=None)))
+    assert [result.value for result in results] == [["0"], ["1"], ["2"], ["3"]]
 
 
 def test_effects_come_from_declarations_and_rules() -> None:

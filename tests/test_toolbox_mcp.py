@@ -129,26 +129,25 @@ def test_hundreds_of_tools_are_searched_and_not_shown(http: HttpServer) -> None:
     asyncio.run(run())
 
 
-def test_calls_of_one_session_run_at_the_same_time(http: HttpServer) -> None:
-    async def run() -> float:
-        async with McpToolbox(over_http(http)) as box:
-            clock = WallClock()
-            calls = [Call("proper.steps", {"steps": n}) for n in (2, 3, 4)]
-            results = await run_group(calls, box, clock, limits=Limits(timeout=None))
-            assert [result.value for result in results] == ["done"] * 3
-            return clock.now()
+def test_calls_of_one_session_run_at_the_same_time() -> None:
+    async def run() -> list[JsonValue]:
+        with HttpServer() as server:
+            async with McpToolbox(over_http(server)) as box:
+                calls = [Call("proper.steps", {"steps": n}) for n in (3, 4, 5)]
+                results = await run_group(calls, box, WallClock(), limits=Limits(timeout=None))
+                return [result.value for result in results]
 
-    assert asyncio.run(run()) < 0.85, "one after the other they take 0.9 s"
+    assert asyncio.run(run()) == ["done, 3 at once"] * 3
 
 
 def test_progress_puts_off_the_time_out_up_to_the_ceiling(http: HttpServer) -> None:
     async def run(bounds: Bounds) -> JsonValue:
         async with McpToolbox(over_http(http, bounds=bounds)) as box:
-            return await outcome(box, "steps", {"steps": 6})
+            return await outcome(box, "steps", {"steps": 8})
 
-    assert asyncio.run(run(Bounds(timeout=0.4, ceiling=5.0))) == "done"
-    hung = asyncio.run(run(Bounds(timeout=0.4, ceiling=0.5)))
-    assert hung == ["timeout", "proper.steps was still at work after 0.5 s"]
+    assert str(asyncio.run(run(Bounds(timeout=0.6, ceiling=10.0)))).startswith("done")
+    hung = asyncio.run(run(Bounds(timeout=0.6, ceiling=0.7)))
+    assert hung == ["timeout", "proper.steps was still at work after 0.7 s"]
 
 
 def test_answers_become_values(http: HttpServer) -> None:
@@ -289,6 +288,6 @@ def test_a_result_is_in_call_order_whatever_the_servers_do(http: HttpServer) -> 
             return await run_group(calls, box, WallClock(), limits=Limits(timeout=None))
 
     results = asyncio.run(run())
-    assert [result.value for result in results] == ["done", None, "x"]
+    assert [str(result.value)[:4] for result in results] == ["done", "None", "x"]
     assert results[1].error is not None
     assert results[1].error.kind == "tool_error"

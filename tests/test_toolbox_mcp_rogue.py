@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,9 +58,9 @@ def message(result: Result) -> str:
 
 
 def test_a_hung_tool_times_out() -> None:
-    results = play(["rogue.hang", "rogue.fine", "rogue.slow"], rogue(timeout=0.5))
+    results = play(["rogue.hang", "rogue.fine", "rogue.slow"], rogue(timeout=1.0))
     assert shown(results) == ["timeout", "all is well", "at last"]
-    assert message(results[0]) == "rogue.hang gave no answer and no sign of progress for 0.5 s"
+    assert message(results[0]) == "rogue.hang gave no answer and no sign of progress for 1 s"
 
 
 def test_endless_progress_ends_at_the_ceiling() -> None:
@@ -161,15 +160,13 @@ def test_a_server_that_does_not_come_back_is_not_tried_again_before_a_pause(tmp_
             script.unlink()
             assert (await call(box, "rogue.die")).kind == "outcome_unknown"
             first = await call(box, "rogue.fine")
-            started = time.monotonic()
             second = await call(box, "rogue.fine")
-            assert time.monotonic() - started < 0.1, "nothing was started"
             assert first.kind == second.kind == "unavailable"
             assert "MCP server 'rogue' is down" in str(second)
             assert "No such file" in str(second)
             assert first.retry_after == 0.5
             assert second.retry_after is not None
-            assert second.retry_after <= 0.5
+            assert second.retry_after <= 0.5, "a further try would have doubled the pause"
 
     asyncio.run(run())
 

@@ -204,7 +204,7 @@ def test_a_write_whose_end_is_not_known_says_so(spec: str) -> None:
 
 
 BAD = [
-    ("hang", "timeout", "no answer within 1 s"),
+    ("hang", "timeout", "no answer within 1.5 s"),
     ("flood", "tool_error", "more than the 100,000 bytes allowed"),
     ("utf8", "tool_error", "claims to be application/json and is not"),
     ("html", "tool_error", "it starts with '<html>Please log in"),
@@ -215,7 +215,7 @@ BAD = [
 
 
 def test_misbehaving_operations_say_what_is_wrong_and_their_siblings_keep_their_results(spec: str) -> None:
-    box = shop(spec, bounds=Bounds(timeout=1.0, size=100_000))
+    box = shop(spec, bounds=Bounds(timeout=1.5, size=100_000))
     good: list[tuple[str, JsonObject]] = [("get_order", {"order_id": "A1"}), ("slow", {})]
     results = group(box, [*((name, {}) for name, _, _ in BAD), *good])
     for (_, kind, message), result in zip(BAD, results, strict=False):
