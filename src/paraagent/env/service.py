@@ -51,7 +51,7 @@ def _product(title: str) -> str:
     spoken = re.sub(r"(?i)\s*\b(?:rest(?:ful)?\s+)?apis?\b.*$", "", spoken).strip(" -.").removesuffix(
         "'s"
     ) or " ".join(kept)
-    spoken = re.sub(r"\s\d+$", "", spoken)
+    spoken = re.sub(r"\s(?:\d+|\W\w?)$", "", spoken)
     good = spoken.isascii() and len(spoken.split()) <= MAX_WORDS
     return spoken if good else ""
 
