@@ -18,14 +18,20 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 
-from paraagent.types import Search, Tool
+from paraagent.catalog.store import Catalog
+from paraagent.search.search import SearchIndex
+from paraagent.types import JsonObject, JsonValue, Search, Tool
 
+T = TypeVar("T")
 GROUPS = ("G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction")
+DATA = Path("../shared/data/stabletoolbench")
+"""Where the files are looked for unless told otherwise."""
 BOX = 12
 """APIs in a small toolbox."""
 
@@ -39,12 +45,59 @@ class Query:
     """Names of the tools that count as found; empty for an unanswerable query."""
     group: str
     slot: str = ""
-    only: frozenset[str] | None = None
-    """Search only these tools, if given."""
 
     @property
     def search(self) -> Search:
         return Search(self.slot, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query and the world it is asked in."""
+
+    index: SearchIndex
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds:
+    """All indexes and labelled sets; each set in two halves: one to fit on, one to report."""
+
+    apis: list[Tool]
+    """ToolBench's APIs as tools."""
+    catalog: list[Tool]
+    alone: SearchIndex
+    mixed: SearchIndex
+    sets: dict[str, tuple[list[Case], list[Case]]]
+
+
+ANSWERABLE = ("toolbench alone", "toolbench mixed", "catalog slots", "box")
+UNANSWERABLE = ("category gone", "nobody", "other box")
+
+
+def worlds(data: Path, catalog: Catalog) -> Worlds:
+    """Read everything and draw every set."""
+    apis, requests = toolbench(data)
+    # responses are not searched and would take gigabytes
+    tools = [replace(tool, returns={}) for tool in catalog]
+    alone, mixed = SearchIndex.build_in_memory(apis), SearchIndex.build_in_memory([*apis, *tools])
+    first, second = halves(requests)
+    boxed = halves(boxes(tools, 600, seed=5))
+
+    def inside(index: SearchIndex, parts: tuple[list[Query], list[Query]]) -> tuple[list[Case], list[Case]]:
+        return [Case(index, query) for query in parts[0]], [Case(index, query) for query in parts[1]]
+
+    sets = {
+        "toolbench alone": inside(alone, (first, second)),
+        "toolbench mixed": inside(mixed, (first, second)),
+        "catalog slots": inside(mixed, halves(slots(tools, 800, seed=33))),
+        "nobody": inside(mixed, halves(nobody())),
+        "category gone": (category_gone(alone, apis, first), category_gone(alone, apis, second)),
+    }
+    for name in ("box", "other box"):
+        fit, report = ([case for case in half if case.query.group == name] for half in boxed)
+        sets[name] = fit, report
+    return Worlds(apis, tools, alone, mixed, sets)
 
 
 def toolbench(data: Path) -> tuple[list[Tool], list[Query]]:
@@ -72,7 +125,8 @@ def toolbench(data: Path) -> tuple[list[Tool], list[Query]]:
 def as_tool(api: dict[str, object], number: int) -> Tool:
     """Return one ToolBench API as a tool."""
     service, operation = str(api["tool_name"]), str(api["api_name"])
-    properties, required = {}, []
+    properties: JsonObject = {}
+    required: list[JsonValue] = []
     for part in ("required_parameters", "optional_parameters"):
         for parameter in api[part]:  # type: ignore[attr-defined]
             kind = {"NUMBER": "number", "BOOLEAN": "boolean"}.get(parameter["type"].upper(), "string")
@@ -177,26 +231,26 @@ def reworded(tool: Tool, rng: random.Random) -> str | None:
     return text
 
 
-def category_gone(tools: Sequence[Tool], queries: Iterable[Query]) -> list[Query]:
+def category_gone(index: SearchIndex, tools: Sequence[Tool], queries: Iterable[Query]) -> list[Case]:
     """Ask ToolBench requests where every API of the wanted APIs' categories is gone."""
     category = {tool.name: tool.category for tool in tools}
     found = []
     for query in queries:
         gone = {category[name] for name in query.wanted}
-        left = frozenset(name for name, kind in category.items() if kind not in gone)
-        found.append(Query(query.text, frozenset(), "category gone", only=left))
+        left = index.without(name for name, kind in category.items() if kind in gone)
+        found.append(Case(left, Query(query.text, frozenset(), "category gone")))
     return found
 
 
-def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Query]:
+def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Case]:
     """Ask for an operation in a toolbox of twelve APIs; every other toolbox holds it."""
     rng = random.Random(seed)
     by_api: dict[tuple[str, str], list[Tool]] = defaultdict(list)
     for tool in tools:
         by_api[tool.provider, tool.api].append(tool)
     apis = sorted(api for api, members in by_api.items() if len(members) <= 60)
-    queries: list[Query] = []
-    while len(queries) < count:
+    cases: list[Case] = []
+    while len(cases) < count:
         target = rng.choice(by_api[rng.choice(apis)])
         text = reworded(target, rng)
         others = [
@@ -207,13 +261,13 @@ def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Query]:
         if not text or not target.category:
             continue
         box = [tool for api in others for tool in by_api[api]]
-        answerable = len(queries) % 2 == 0
+        answerable = len(cases) % 2 == 0
         if answerable:
             box += by_api[target.provider, target.api]
-        twins = {tool.name for tool in box if tool.description == target.description}
-        group = "box" if answerable else "other box"
-        queries.append(Query(text, frozenset(twins), group, only=frozenset(tool.name for tool in box)))
-    return queries
+        twins = frozenset(tool.name for tool in box if answerable and tool.description == target.description)
+        query = Query(text, twins, "box" if answerable else "other box")
+        cases.append(Case(SearchIndex.build_in_memory(box), query))
+    return cases
 
 
 def nobody() -> list[Query]:
@@ -221,8 +275,8 @@ def nobody() -> list[Query]:
     return [Query(text.strip(), frozenset(), "nobody") for text in NOBODY.strip().splitlines()]
 
 
-def halves(queries: Sequence[Query], seed: int = 7) -> tuple[list[Query], list[Query]]:
-    """Split queries into one half to tune on and one half to report."""
+def halves(queries: Sequence[T], seed: int = 7) -> tuple[list[T], list[T]]:
+    """Split at random into one half to tune on and one half to report."""
     order = list(queries)
     random.Random(seed).shuffle(order)
     return order[: len(order) // 2], order[len(order) // 2 :]

@@ -51,28 +51,30 @@ class Weights:
     """All constants of a tool's lexical score."""
 
     fields: tuple[Weight, ...] = (
-        Weight(4.0, 0.5, 4),
-        Weight(4.0, 0.8, 5),
-        Weight(4.0, 0.5, 8),
-        Weight(1.0, 0.8, 24),
-        Weight(0.6, 0.5, 8),
-        Weight(0.3, 0.8, 50),
-        Weight(0.3, 0.2, 12),
-        Weight(1.0, 0.0, 1),
+        Weight(3.0, 0.9, 4),
+        Weight(4.0, 0.9, 5),
+        Weight(4.0, 0.2, 8),
+        Weight(0.5, 0.6, 24),
+        Weight(1.0, 0.8, 8),
+        Weight(0.3, 0.9, 50),
+        Weight(0.8, 0.2, 12),
+        Weight(2.0, 0.0, 1),
     )
     """In the order of `FIELDS`."""
     saturation: float = 1.2
     """`k1`: how soon more occurrences stop to count."""
     coverage: tuple[float, ...] = (2.0, 6.0, 12.0)
     """Bonus for the share of a name, of a service, of a summary that the query covers."""
-    head: float = 2.0
+    head: float = 4.0
     """Bonus for the covered share of name and service together."""
     gist: float = 10.0
     """Bonus for the covered share of name, service, summary and description together."""
-    slack: float = 6.0
+    slack: float = 5.0
     """Added to the mass that is covered, in units of idf: short texts are not covered by one word alone."""
-    repeat: float = 0.2
+    repeat: float = 0.3
     """A term that stands n times in a query counts n ** repeat."""
+    intent: float = 2.0
+    """An effect that a query's verbs ask for counts as much as this many words."""
 
 
 def texts(tool: Tool) -> tuple[list[str], ...]:

@@ -43,8 +43,8 @@ class Lexicon:
     vocabulary: dict[str, int]
     starts: NDArray[np.int64]
     """(terms + 1,)"""
-    docs: NDArray[np.int32]
-    """(postings,)"""
+    docs: NDArray[np.int64]
+    """(postings,); as wide as NumPy's own indices, for which `add.at` has a fast path."""
     impacts: NDArray[np.float32]
     """(postings,): what the term adds to the tool's score."""
     masks: NDArray[np.uint8]
@@ -59,7 +59,8 @@ class Lexicon:
         total = np.zeros(self.masses.shape[1], np.float32)
         for term, weight in terms:
             postings = slice(self.starts[term], self.starts[term + 1])
-            total[self.docs[postings]] += self.impacts[postings] * np.float32(weight)
+            impacts = self.impacts[postings]
+            np.add.at(total, self.docs[postings], impacts if weight == 1 else impacts * np.float32(weight))
         return total
 
     def matches(self, terms: Sequence[int], docs: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -121,9 +122,15 @@ def weigh(rows: Rows, weights: Weights) -> Lexicon:
         mass = np.bincount(docs[inside], idf[terms[inside]], tools).astype(np.float32)
         impacts += bonus * idf[terms] * inside / (mass[docs] + weights.slack)
         masses.append(mass)
-    starts = np.concatenate(([0], np.cumsum(holders)))
-    vocabulary = {term: number for number, term in enumerate(rows.vocabulary)}
-    return Lexicon(vocabulary, starts, docs, impacts.astype(np.float32), masks, idf, np.array(masses[:3], np.float32))
+    return Lexicon(
+        vocabulary={term: number for number, term in enumerate(rows.vocabulary)},
+        starts=np.concatenate(([0], np.cumsum(holders))),
+        docs=docs.astype(np.int64),
+        impacts=impacts.astype(np.float32),
+        masks=masks,
+        idf=idf,
+        masses=np.array(masses[:3], np.float32),
+    )
 
 
 _COVERED = (NAME, SERVICE, SUMMARY, NAME | SERVICE, NAME | SERVICE | SUMMARY | DESCRIPTION)

@@ -29,11 +29,13 @@ class Query:
     weights: tuple[float, ...]
     effects: tuple[int, ...]
     """Effect terms that the query's verbs ask for."""
+    intent: float
+    """Weight of each effect."""
     unknown: int
     """Different words that no tool holds, numbers and mixed literals aside."""
 
     def weighted(self) -> list[tuple[int, float]]:
-        return [*zip(self.terms, self.weights, strict=True), *((effect, 1.0) for effect in self.effects)]
+        return [*zip(self.terms, self.weights, strict=True), *((effect, self.intent) for effect in self.effects)]
 
 
 def read(search: Search, lexicon: Lexicon, weights: Weights) -> Query:
@@ -58,5 +60,6 @@ def read(search: Search, lexicon: Lexicon, weights: Weights) -> Query:
         tuple(spelled[known[term]] for term in chosen),
         tuple(math.pow(counts[known[term]], weights.repeat) for term in chosen),
         tuple(vocabulary[effect] for effect in intents(words) if effect in vocabulary),
+        weights.intent,
         unknown,
     )

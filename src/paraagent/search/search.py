@@ -26,7 +26,7 @@ from paraagent.search.query import Query, read
 from paraagent.search.verdict import FLOOR, evidence, probability
 from paraagent.types import Found, Hit, Search, Tool
 
-VERSION = 1
+VERSION = 3
 """Raise it whenever the same tools would give another index."""
 WEIGHTS = Weights()
 SURE = 0.99
@@ -95,9 +95,13 @@ class SearchIndex:
         """Answer every search with its best k tools; equal scores come in the order of names."""
         return [self._search(search, k) for search in searches]
 
+    def evidence(self, search: Search, k: int) -> tuple[list[str], NDArray[np.float64]]:
+        """Return the best k tools' names and the features, (k, features), that `probability` judges them by."""
+        query, docs = self._rank(search, k)
+        return [self._names[doc] for doc in docs], evidence(self._lexicon, query, docs)[0]
+
     def _search(self, search: Search, k: int) -> Found:
-        query = read(search, self._lexicon, WEIGHTS)
-        docs = _best(self._scores(query), k)
+        query, docs = self._rank(search, k)
         features, masks = evidence(self._lexicon, query, docs)
         sure = probability(features)
         hits = [
@@ -110,11 +114,12 @@ class SearchIndex:
         fits = any(hit.score >= FLOOR for hit in hits)
         return Found(search, tuple(hits) if fits else (), len(self), not fits)
 
-    def _scores(self, query: Query) -> NDArray[np.float32]:
+    def _rank(self, search: Search, k: int) -> tuple[Query, NDArray[np.int64]]:
+        query = read(search, self._lexicon, WEIGHTS)
         scores = self._lexicon.scores(query.weighted())
         if self._hidden is not None:
             scores[self._hidden] = 0
-        return scores
+        return query, _best(scores, k)
 
     def _exact(self, search: Search) -> int | None:
         """Return the tool that the query names: as a whole, or as one of its words with an underscore."""

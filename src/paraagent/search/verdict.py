@@ -16,9 +16,9 @@ from paraagent.search.lexical import EFFECT, NAME, SERVICE, SUMMARY, Lexicon
 from paraagent.search.query import Query
 
 FEATURES = ("matched", "head", "covered", "named", "rare", "length", "effect")
-BIAS = 0.0
-COEFFICIENTS = (1.0,) * len(FEATURES)
-FLOOR = 0.1
+BIAS = -9.88
+COEFFICIENTS = (0.73, 1.49, 4.3, 0.88, 1.17, 1.32, 0.74)
+FLOOR = 0.099
 """Below this probability a hit does not count as an answer."""
 RAREST = 3
 
