@@ -252,12 +252,11 @@ class HttpServer:
 class RogueHttp:
     """A server over streamable HTTP that misbehaves in the way its tools' names say; written by hand."""
 
-    TOOLS = "fine slow refuse busy flood flood_events zipped cut cut_events forget".split()
-
     def __init__(self) -> None:
         import threading
         from http.server import ThreadingHTTPServer
 
+        self.tools = "fine slow refuse busy flood flood_events zipped cut cut_events forget".split()
         self.forgets = 0
         self.calls: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -307,7 +306,7 @@ def _rogue_handler(rogue: RogueHttp) -> Any:
             elif method == "tools/list":
                 described = {"description": "Misbehaves.", "inputSchema": {"type": "object"}}
                 hints = {"annotations": {"readOnlyHint": True}}
-                self.result(number, {"tools": [{"name": name, **described, **hints} for name in rogue.TOOLS]})
+                self.result(number, {"tools": [{"name": name, **described, **hints} for name in rogue.tools]})
             elif method == "tools/call":
                 name = message["params"]["name"]
                 rogue.calls.append(name)

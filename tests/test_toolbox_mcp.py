@@ -11,7 +11,7 @@ from typing import Any
 import mcp_types as wire
 import pytest
 
-from mcp_server import HttpServer
+from mcp_server import HttpServer, RogueHttp
 from paraagent.agent.limits import Limits
 from paraagent.agent.schedule import run_group
 from paraagent.agent.toolboxes.bounds import Bounds
@@ -219,6 +219,19 @@ def test_a_server_that_cannot_be_started_says_why() -> None:
     )
     assert "did not answer within 0.3 s" in failing(silent)
     assert "cannot be reached" in failing(McpServer("a", url="http://127.0.0.1:9/mcp"))
+
+
+def test_tools_without_a_plain_name_are_left_out_and_the_user_is_told() -> None:
+    async def run() -> list[str]:
+        with RogueHttp() as server:
+            server.tools = ["fine", "<tool_call>", "a b"]
+            async with MixedToolbox([McpToolbox(McpServer("web", url=server.url))]) as box:
+                assert [tool.name for tool in box.tools] == ["web.fine"]
+                return box.notices
+
+    assert asyncio.run(run()) == [
+        "MCP server 'web': 2 tools are left out because of their names: '<tool_call>', 'a b'"
+    ]
 
 
 def definition(**more: Any) -> wire.Tool:

@@ -111,6 +111,11 @@ class ListedToolbox(Shelf, ABC):
         """The digest of every tool's definition, by name."""
         return {tool.name: tool_digest(tool) for tool in self.tools}
 
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know about this source, one line each."""
+        return []
+
     def offer(self, tool: Tool, *, declared: bool) -> None:
         """Make a tool known; `declared` says whether its source vouches for the tool's effect."""
         stated = stated_effect(tool.name, self._rules)

@@ -95,6 +95,11 @@ class MixedToolbox:
         """The pinned digest of every real tool's definition."""
         return {name: digest for box in self._toolboxes for name, digest in box.digests.items()}
 
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know about the sources, one line each."""
+        return [self._redactor.text(notice) for box in self._toolboxes for notice in box.notices]
+
     async def search(self, searches: Sequence[Search]) -> list[Found]:
         """Answer all queries of a turn over all tools, best first whatever their source."""
         self._arrange()

@@ -3,10 +3,8 @@
 Place in the flow: layer 3; what the command line calls.
 
     async with open_toolboxes(RealTools(mcp=(Path("servers.json"),), allow_writes=True)) as toolbox:
-        await Loop(start, policy, toolbox, WallClock(), recorder, settings).run()
-
-Run it with `Limits(timeout=None)`, since toolboxes keep their own time (see `bounds`), and give the trace's recorder
-`redactor(toolbox.secrets)`.
+        with Recorder(path, redact=redactor(toolbox.secrets)) as recorder:
+            await Loop(start, policy, toolbox, WallClock(), recorder, Settings(limits=LIMITS)).run()
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paraagent.agent.limits import Limits
 from paraagent.agent.toolboxes.bounds import Bounds
 from paraagent.agent.toolboxes.functions import FunctionToolbox
 from paraagent.agent.toolboxes.listed import EffectRules, ListedToolbox, effect_rules
@@ -29,6 +28,9 @@ from paraagent.agent.toolboxes.terminal import Terminal
 from paraagent.agent.toolboxes.writes import WritePolicy
 from paraagent.errors import UsageError
 from paraagent.types import Toolbox
+
+LIMITS = Limits(timeout=None)
+"""The scheduler's limits for real tools, which keep their own time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,16 @@ class Terminal:
 
     def __init__(self) -> None:
         self._always: set[str] = set()
+        self._lock = asyncio.Lock()  # one question at a time
 
     async def ask(self, tool: Tool, arguments: JsonObject) -> bool:
         """Return whether a call may write; `always` answers for the tool's later calls, too."""
         if tool.name in self._always:
             return True
         shown = json.dumps(arguments)[:_SHOWN]
-        answer = await _answer(f"Allow {_ascii(tool.name)} ({tool.effect}) with {shown}? [y]es, [a]lways, [N]o: ")
+        answer = await self._answer(
+            f"Allow {_ascii(tool.name)} ({tool.effect}) with {shown}? [y]es, [a]lways, [N]o: "
+        )
         if answer in ("a", "always"):
             self._always.add(tool.name)
         return answer in ("y", "yes", "a", "always")
@@ -43,29 +46,34 @@ class Terminal:
                     f"  {field} was {json.dumps(before)[:_SHOWN]}",
                     f"  {field} is  {json.dumps(after)[:_SHOWN]}",
                 ]
-        return await _answer("\n".join([*lines, "Use it as it is now? [y]es, [N]o: "])) in ("y", "yes")
+        return await self._answer("\n".join([*lines, "Use it as it is now? [y]es, [N]o: "])) in ("y", "yes")
+
+    async def _answer(self, question: str) -> str:
+        """Ask a question and return the answer in lower case; "" if there is nobody to answer."""
+        if not sys.stdin.isatty():
+            return ""
+        async with self._lock:
+            print(question, end="", file=sys.stderr, flush=True)
+            return (await _line()).strip().lower()
 
 
 def _ascii(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
-async def _answer(question: str) -> str:
-    """Ask a question and return the answer in lower case; "" if there is nobody to answer."""
-    if not sys.stdin.isatty():
-        return ""
+async def _line() -> str:
+    """Read a line from the terminal in a thread that never keeps the program from ending."""
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[str] = loop.create_future()
+    typed: asyncio.Future[str] = loop.create_future()
 
     def settle(line: str) -> None:
-        if not answered.done():
-            answered.set_result(line.strip().lower())
+        if not typed.done():
+            typed.set_result(line)
 
     def read() -> None:
         line = sys.stdin.readline()
         with suppress(RuntimeError):  # the run ended meanwhile
             loop.call_soon_threadsafe(settle, line)
 
-    print(question, end="", file=sys.stderr, flush=True)
     threading.Thread(target=read, daemon=True, name="paraagent-ask").start()
-    return await answered
+    return await typed

@@ -62,12 +62,12 @@ class McpToolbox(ListedToolbox):
         super().__init__(config.name, {**(rules or {}), **prefixed(config.name, config.rules)})
         self._config = config
         self._approve = approve
+        self._asking = asyncio.Lock()
         self._session = Session(config)
         self._pinned: dict[str, str] = {}
         self._latest: dict[str, wire.Tool] = {}
         self._returns: dict[str, jsonschema_rs.Validator] = {}
-        self.skipped: list[str] = []
-        """Tools of the server that are not offered because of their names."""
+        self._skipped: list[str] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -92,6 +92,15 @@ class McpToolbox(ListedToolbox):
     @property
     def digests(self) -> dict[str, str]:
         return dict(self._pinned)
+
+    @property
+    def notices(self) -> list[str]:
+        if not self._latest:
+            return [f"MCP server {self.name!r} offers no tools"]
+        if not self._skipped:
+            return []
+        shown = ", ".join(f"{name[:40]!r}" for name in self._skipped[:3])
+        return [f"MCP server {self.name!r}: {len(self._skipped)} tools are left out because of their names: {shown}"]
 
     def approve(self, name: str) -> None:
         """Pin the definition that the server gives for a tool now, and offer the tool.
@@ -208,7 +217,7 @@ class McpToolbox(ListedToolbox):
             self._session.changed = True
             reason = one_line(str(problem), 300) or "it took too long"
             raise ToolFailure("unavailable", f"MCP server {self.name!r} does not list its tools: {reason}") from None
-        self.skipped = [tool.name for tool in found.values() if not has_plain_name(tool)]
+        self._skipped = [tool.name for tool in found.values() if not has_plain_name(tool)]
         self._latest = {name: tool for name, tool in found.items() if has_plain_name(tool)}
 
     async def _insist_pinned(self, tool: Tool) -> None:
@@ -216,11 +225,12 @@ class McpToolbox(ListedToolbox):
         latest = self._latest.get(tool.name)
         if latest is None:
             raise ToolFailure("tool_not_found", f"MCP server {self.name!r} no longer offers {tool.name}")
-        if definition_digest(latest) == self._pinned[tool.name]:
-            return
-        if self._approve is not None and await self._approve(tool, self._tool(latest)):
-            self.approve(tool.name)
-            return
+        async with self._asking:
+            if definition_digest(latest) == self._pinned[tool.name]:
+                return
+            if self._approve is not None and await self._approve(tool, self._tool(latest)):
+                self.approve(tool.name)
+                return
         raise ToolFailure(
             "permission",
             f"MCP server {self.name!r} changed the definition of {tool.name} during the run, so it was not called; "

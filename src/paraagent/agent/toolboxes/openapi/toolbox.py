@@ -29,7 +29,7 @@ from paraagent.agent.toolboxes.openapi.route import Route, route
 from paraagent.catalog.naming import Names, slug
 from paraagent.catalog.sources import openapi, own
 from paraagent.catalog.spec import tool_digest
-from paraagent.env.identity import identity
+from paraagent.env.identity import Identity, identity
 from paraagent.errors import CatalogError, EnvironmentFault, ToolFailure, UsageError
 from paraagent.types import EffectKind, Effects, JsonObject, JsonValue, Tool
 
@@ -67,6 +67,7 @@ class OpenApiToolbox(ListedToolbox):
         self._source = source
         self._client = guarded_client(allow_private=source.allow_private, timeout=source.bounds.timeout)
         self._routes: dict[str, Route] = {}
+        self._identities: dict[str, Identity] = {}
         self._security: Security | None = None
 
     async def __aenter__(self) -> Self:
@@ -86,7 +87,7 @@ class OpenApiToolbox(ListedToolbox):
 
     def effects(self, tool: Tool, arguments: JsonObject) -> Effects:
         """Return the thing that the call names, and for reading the things it hangs on."""
-        found = identity(tool)
+        found = self._identities[tool.name]
         own_id = arguments.get(found.own.parameter) if found.own else None
         own_key = self._key(found.noun, own_id)
         parents = {self._key(parent.noun, arguments.get(parent.parameter)) for parent in found.parents}
@@ -164,6 +165,7 @@ class OpenApiToolbox(ListedToolbox):
             if not server.startswith(("http://", "https://")):
                 raise UsageError(f"{place}: does not say where its server is; give a base URL")
             name = f"{self.name}.{names.unique(slug(tool.operation) or 'call', tool_digest(tool))}"
+            self._identities[name] = identity(tool)
             self._routes[name] = route(document, tool, server.rstrip("/"), self._security.of(found))
             self.offer(replace(tool, name=name, effect=_effect(tool)), declared=True)
 
