@@ -10,7 +10,7 @@ Limits: it knows names and order, not meaning; whether a tool suits the task is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from paraagent.protocol.grammar import PLAN_FAULTS, Turn
@@ -20,8 +20,9 @@ from paraagent.protocol.matching import Match, Stray, StrayKind, match_calls
 from paraagent.protocol.plan import CallPlan, PlanError, SearchPlan
 from paraagent.types import TurnKind
 
-PlanMode = Literal["advise", "enforce"]
-"""`advise` records and tells deviations; `enforce` also refuses calls outside the ready frontier."""
+PlanMode = Literal["advise", "enforce", "off"]
+"""`advise` records and tells deviations; `enforce` also refuses calls outside the ready frontier; `off` wants no
+plans and says nothing of them."""
 DeviationKind = (
     Literal["missing_plan", "invalid_plan", "unneeded_plan", "unsurfaced_tool", "outside_slots"] | StrayKind
 )
@@ -114,6 +115,10 @@ class PlanMonitor:
 
     def review(self, turn: Turn) -> Review:
         """Judge a turn before it runs, and take its plan if it is due."""
+        review = self._review(turn)
+        return replace(review, deviations=()) if self.mode == "off" else review
+
+    def _review(self, turn: Turn) -> Review:
         requirement = self.requirement(turn.kind)
         self._enter(turn.kind)
         if turn.kind == "exploration":
