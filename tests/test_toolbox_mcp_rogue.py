@@ -134,9 +134,9 @@ def test_a_changed_definition_is_refused_until_approved() -> None:
         async with MixedToolbox([toolbox]) as box:
             results = await group(box, ["rogue.fine", "rogue.change"])
             assert shown(results) == ["all is well", "changed"]
-            results = await group(box, ["rogue.fine", "rogue.slow"])
-            assert shown(results) == ["permission", "at last"]
-            assert "changed the definition of rogue.fine during the run, so it was not called" in message(results[0])
+            results = await group(box, ["rogue.slow", "rogue.fine"])
+            assert shown(results) == ["at last", "permission"], "also while the first call still asks for the tools"
+            assert "changed the definition of rogue.fine during the run, so it was not called" in message(results[1])
             toolbox.approve("rogue.fine")
             assert shown(await group(box, ["rogue.fine"])) == ["all is well"]
 

@@ -62,6 +62,7 @@ class McpToolbox(ListedToolbox):
         super().__init__(config.name, {**(rules or {}), **prefixed(config.name, config.rules)})
         self._config = config
         self._approve = approve
+        self._listing = asyncio.Lock()
         self._asking = asyncio.Lock()
         self._session = Session(config)
         self._pinned: dict[str, str] = {}
@@ -108,22 +109,22 @@ class McpToolbox(ListedToolbox):
         Raises:
             KeyError: the server lists no tool of this name.
         """
-        definition = self._latest[name]
-        trusted = self._config.trusted
+        self._pin(name, self._latest[name])
+
+    def _pin(self, name: str, definition: wire.Tool) -> None:
         self._pinned[name] = definition_digest(definition)
         self._returns.pop(name, None)
-        self.offer(self._tool(definition), declared=trusted and declares_effect(definition))
+        self.offer(self._tool(definition), declared=self._config.trusted and declares_effect(definition))
 
     async def call(self, tool: Tool, arguments: JsonObject) -> JsonValue:
         self.check(tool, arguments)
         writing = not self.effects(tool, arguments).read_only
         for last in (False, True):
             client = await self._session.client()
-            if self._session.changed:
-                await self._list(client)
-            await self._insist_pinned(tool)
+            await self._list_if_changed(client)
+            definition = await self._pinned_definition(tool)
             try:
-                return self._value(tool, await self._ask(client, tool, arguments))
+                return self._value(tool, definition, await self._ask(client, tool, arguments))
             except MCPError as error:
                 if http_status(error)[0] == 404 and not last:  # the session is unknown there, so nothing was run
                     self._session.drop()
@@ -162,14 +163,15 @@ class McpToolbox(ListedToolbox):
                 "timeout", f"{tool.name} gave no answer and no sign of progress for {bounds.timeout:g} s"
             ) from None
 
-    def _value(self, tool: Tool, result: wire.CallToolResult | wire.InputRequiredResult) -> JsonValue:
+    def _value(
+        self, tool: Tool, definition: wire.Tool, result: wire.CallToolResult | wire.InputRequiredResult
+    ) -> JsonValue:
         if isinstance(result, wire.InputRequiredResult):
             raise ToolFailure("tool_error", f"{tool.name} asks for input from the user, which is not supported")
         if result.is_error:
             raise ToolFailure("tool_error", error_text(result))
-        schema = self._latest[tool.name].output_schema
-        if schema is not None:
-            self._insist_typed(tool, schema, result)
+        if definition.output_schema is not None:
+            self._insist_typed(tool, definition.output_schema, result)
         return answer_value(result)
 
     def _insist_typed(self, tool: Tool, schema: JsonObject, result: wire.CallToolResult) -> None:
@@ -195,6 +197,11 @@ class McpToolbox(ListedToolbox):
         why = f"MCP server {self.name!r} went away during the call: {self._session.reason()}"
         return call_failure(MCPError(error.code, why), writing=writing)
 
+    async def _list_if_changed(self, client: Client) -> None:
+        async with self._listing:  # so that no call goes by an old list while a new one is on its way
+            if self._session.changed:
+                await self._list(client)
+
     async def _list(self, client: Client) -> None:
         """Ask for all tools, page by page.
 
@@ -215,22 +222,24 @@ class McpToolbox(ListedToolbox):
                         break
         except (MCPError, ValidationError, TimeoutError) as problem:
             self._session.changed = True
+            if isinstance(problem, MCPError) and http_status(problem)[0] == 404:
+                self._session.drop()
             reason = one_line(str(problem), 300) or "it took too long"
             raise ToolFailure("unavailable", f"MCP server {self.name!r} does not list its tools: {reason}") from None
         self._skipped = [tool.name for tool in found.values() if not has_plain_name(tool)]
         self._latest = {name: tool for name, tool in found.items() if has_plain_name(tool)}
 
-    async def _insist_pinned(self, tool: Tool) -> None:
-        """Refuse a tool whose definition is no longer the one that was pinned."""
+    async def _pinned_definition(self, tool: Tool) -> wire.Tool:
+        """Return a tool's definition; refuse one that is no longer what was pinned."""
         latest = self._latest.get(tool.name)
         if latest is None:
             raise ToolFailure("tool_not_found", f"MCP server {self.name!r} no longer offers {tool.name}")
         async with self._asking:
             if definition_digest(latest) == self._pinned[tool.name]:
-                return
+                return latest
             if self._approve is not None and await self._approve(tool, self._tool(latest)):
-                self.approve(tool.name)
-                return
+                self._pin(tool.name, latest)  # what was shown, whatever the server has made of it meanwhile
+                return latest
         raise ToolFailure(
             "permission",
             f"MCP server {self.name!r} changed the definition of {tool.name} during the run, so it was not called; "
