@@ -33,7 +33,7 @@ MODEL: JsonObject = {
             "http": {"method": "GET", "requestUri": "/things/{wire-id}?x=y"},
             "input": {"shape": "Request"},
             "output": {"shape": "Things"},
-            "documentation": "<p>Describes the things you own.</p>",
+            "documentation": "<note><p>Old.</p></note> <p>Describes the things you own.</p>",
         },
         "DeleteThing": {"input": {"shape": "Request"}, "documentation": "<p>Deletes one of your things.</p>"},
         "Mute": {"documentation": "Short."},
@@ -426,3 +426,24 @@ def test_the_rules_version_is_part_of_the_inputs(config: BuildConfig, monkeypatc
     monkeypatch.setattr(building, "RULES", building.RULES + 1)
     with build(config) as second:
         assert second.info().inputs != inputs
+
+
+@pytest.mark.parametrize(
+    ("method", "schema", "names"),
+    [
+        ("post", {"type": "object", "additionalProperties": TEXT}, ["body"]),
+        ("post", {"type": "array", "items": TEXT}, ["body"]),
+        ("post", {"type": "object"}, ["body"]),
+        ("get", {"type": "object", "properties": {}}, []),
+        ("post", {"oneOf": [TEXT, {"type": "object", "properties": {"a": TEXT}}]}, ["a"]),
+    ],
+)
+def test_bodies_that_are_no_plain_objects(tmp_path: Path, method: str, schema: JsonObject, names: list[str]) -> None:
+    operation = get("Does a thing with a body.")["get"] | {
+        "requestBody": {"content": {"text/json": {"schema": schema}}}
+    }
+    raw = directory_document("T", "https://t.example", {"/things": {method: operation}})
+    (tmp_path / "own.json").write_text(json.dumps(raw))
+    with build(BuildConfig(path=tmp_path / "c.sqlite", add=(str(tmp_path / "own.json"),), packages=False)) as catalog:
+        (tool,) = catalog
+    assert list(tool.parameters["properties"]) == names

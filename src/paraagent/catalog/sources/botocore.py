@@ -18,6 +18,7 @@ from paraagent.types import JsonObject, JsonValue, Tool
 
 PROVIDER = "amazonaws.com"
 _MODEL = re.compile(r"^botocore/data/([^/]+)/([^/]+)/service-2\.json\.gz$")
+_NOTICE = re.compile(r"<(note|important)>.*?</\1>", re.DOTALL)
 _TYPES: dict[str, JsonObject] = {
     "string": {"type": "string"},
     "character": {"type": "string"},
@@ -82,7 +83,7 @@ def _tool(
     path = _path(str(place.get("requestUri", "/")), _members(given, raw))
     tool = Tool(
         name=naming.propose(PROVIDER, service, name),
-        description=describe(None, raw.get("documentation")),
+        description=_description(raw.get("documentation")),
         parameters=parameters,
         returns=returns,
         effect=classify.verb_effect(name) or "action",
@@ -99,6 +100,12 @@ def _tool(
     )
     identifiers = [str(name) for name in required] if isinstance(required, list) else []
     return with_answer(tool, identifiers[:4])
+
+
+def _description(documentation: JsonValue) -> str:
+    """Return what the operation does, without the notices that often come first."""
+    text = documentation if isinstance(documentation, str) else ""
+    return describe(None, _NOTICE.sub(" ", text)) or describe(None, text)
 
 
 def _members(schemas: Schemas, raw: JsonObject) -> JsonObject:

@@ -16,7 +16,7 @@ from paraagent.catalog import classify, naming
 from paraagent.catalog import keywords as kw
 from paraagent.catalog.dedupe import http_key
 from paraagent.catalog.schema import TEXT, Schemas
-from paraagent.catalog.spec import Operation, describe, with_answer
+from paraagent.catalog.spec import Operation, answers, describe, with_answer
 from paraagent.catalog.text import clean
 from paraagent.types import JsonObject, JsonValue, Tool
 
@@ -135,7 +135,7 @@ def operations(raw: JsonObject, api: Api) -> Iterator[Operation]:
 def _tool(document: Document, path: str, method: str, item: JsonObject, raw: JsonObject) -> Tool:
     api = document.api
     operation = _text(raw.get("operationId")) or f"{method} {path}"
-    properties, required = _inputs(document, path, item, raw)
+    properties, required = _inputs(document, method, path, item, raw)
     parameters: JsonObject = {"type": "object", "properties": properties}
     if required:
         parameters["required"] = required
@@ -159,7 +159,9 @@ def _tool(document: Document, path: str, method: str, item: JsonObject, raw: Jso
     return with_answer(tool, [name for name in properties if f"{{{name}}}" in path])
 
 
-def _inputs(document: Document, path: str, item: JsonObject, raw: JsonObject) -> tuple[JsonObject, list[JsonValue]]:
+def _inputs(
+    document: Document, method: str, path: str, item: JsonObject, raw: JsonObject
+) -> tuple[JsonObject, list[JsonValue]]:
     """Return all parameters as one object's properties, and which are required; path before query before body."""
     found: dict[tuple[str, str], JsonObject] = {}
     for part in (*kw.items_of(item.get("parameters")), *kw.items_of(raw.get("parameters"))):
@@ -178,7 +180,7 @@ def _inputs(document: Document, path: str, item: JsonObject, raw: JsonObject) ->
                 if place == "path" or parameter.get("required") is True:
                     required.append(name)
     in_path = {name for where, name in found if where == "path"}
-    for name, schema, needed in _body(document, raw.get("requestBody")):
+    for name, schema, needed in _body(document, method, raw.get("requestBody")):
         if name in in_path:
             continue  # the same thing, said twice
         name = f"body_{name}" if name in properties else name
@@ -216,7 +218,7 @@ def _parameter(document: Document, parameter: JsonObject) -> JsonObject:
     return schema
 
 
-def _body(document: Document, raw: JsonValue) -> Iterator[tuple[str, JsonObject, bool]]:
+def _body(document: Document, method: str, raw: JsonValue) -> Iterator[tuple[str, JsonObject, bool]]:
     """Yield the parameters that the request body holds: its fields if it is an object, else one named `body`."""
     body = document.deref(raw)
     schema = document.input.convert(_content_schema(body))
@@ -230,7 +232,7 @@ def _body(document: Document, raw: JsonValue) -> Iterator[tuple[str, JsonObject,
         for name, field in properties.items():
             if isinstance(field, dict):
                 yield name, field, name in must
-    elif schema:
+    elif answers(schema) or (schema and method in ("post", "put", "patch")):
         description = clean(body.get("description"), TEXT)
         yield "body", {**schema, "description": description} if description else schema, body.get("required") is True
 
