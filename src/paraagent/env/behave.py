@@ -17,7 +17,6 @@ not whether it hangs on them; deleting a thing leaves what hangs on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import orjson
 
@@ -27,7 +26,6 @@ from paraagent.env.ids import digest, digest_bytes, mix, pick, salt
 from paraagent.env.interface import Interface
 from paraagent.env.paging import page
 from paraagent.env.schemas import same
-from paraagent.env.shown import Shown
 from paraagent.env.validate import canonical
 from paraagent.env.world import Kind, World
 from paraagent.errors import ToolFailure
@@ -36,7 +34,7 @@ from paraagent.types import Effects, JsonObject, JsonValue
 _NOTHING: Mapping[str, JsonValue] = {}
 _SHOWN = 80
 _LISTED = 2
-"""Fewest seeded things in a list; up to two more by chance."""
+"""Fewest seeded things in a list; one more by chance."""
 
 
 def answer(world: World, interface: Interface, arguments: JsonObject, text: bytes) -> JsonValue:
@@ -57,7 +55,7 @@ def answer(world: World, interface: Interface, arguments: JsonObject, text: byte
         return content
     written = answers.write(mix(digest_bytes(text), salt(interface.tool.name)), world.spaces(call.kind[0]), content)
     if answers.frame is not None and isinstance(written, dict):
-        answers.frame.overlay(written, {same(name): value for name, value in arguments.items()})
+        answers.frame.overlay(written, call.by_field(arguments))
     return written
 
 
@@ -92,7 +90,7 @@ class _Call:
         self.interface = interface
         self.arguments = arguments
         self.text = text
-        self.kind: Kind = (identity.api, identity.noun or interface.tool.name)
+        self.kind: Kind = interface.kind
         self.own = identity.own if identity.own and identity.own.parameter in arguments else None
         self.parents = [(parent, self.id(parent)) for parent in identity.parents if parent.parameter in arguments]
 
@@ -183,7 +181,7 @@ class _Call:
         self.world.delete(self.kind, thing)
         return shown
 
-    def show(self, thing: int, echoed: Mapping[str, JsonValue]) -> JsonValue:
+    def show(self, thing: int, echoed: Mapping[str, JsonValue]) -> JsonObject | None:
         """Return a thing as this tool shows it."""
         world, kind, shown = self.world, self.kind, self.interface.answers.shown
         if shown is None:
@@ -206,14 +204,16 @@ class _Call:
 
     def listed(self) -> JsonValue:
         """Return the list that a call asks for."""
-        shown = cast(Shown, self.interface.answers.shown)
+        shown = self.interface.answers.shown
+        assert shown is not None
         batch = self.interface.identity.batch
         if batch is not None and batch.parameter in self.arguments:
             return [self.show(thing, _NOTHING) for thing in self._named(batch)]
         held = {name: value for name, value in self._arguments_by_field().items() if name in shown.names}
         found: list[JsonValue] = []
         for thing in (*self._made(), *self._seeded(held)):
-            fields = cast(JsonObject, self.show(thing, _NOTHING))
+            fields = self.show(thing, _NOTHING)
+            assert fields is not None
             if not held or all(_equal(fields.get(shown.names[name]), held[name]) for name in held):
                 found.append(fields)
         return page(found[: self.interface.answers.most], self.arguments, self.interface.roles)
@@ -247,7 +247,7 @@ class _Call:
         scope.update((parent.noun, id) for parent, id in self.parents)
         key = mix(digest_bytes(orjson.dumps(scope, option=orjson.OPT_SORT_KEYS)), world.space(kind))
         found: list[int] = []
-        for index in range(max(_LISTED + (key >> 50) % 3, self.interface.answers.least)):
+        for index in range(max(_LISTED + (key >> 50) % 2, self.interface.answers.least)):
             thing = pick(mix(key, index))
             record = world.record(kind, thing)
             if thing not in found and (record is None or (record.exists and not record.made)):
@@ -257,10 +257,19 @@ class _Call:
 
     def _arguments_by_field(self) -> dict[str, JsonValue]:
         """Return the arguments, but the thing's own id, by the spelling in which they are compared to fields."""
-        own = self.own.parameter if self.own and self.own.checked else None
-        return {same(name): value for name, value in self.arguments.items() if name != own}
+        fields = self.by_field(self.arguments)
+        if self.own and self.own.checked:
+            del fields[same(self.own.parameter)]
+        return fields
+
+    def by_field(self, arguments: JsonObject) -> dict[str, JsonValue]:
+        """Return arguments by the spelling in which they are compared to fields."""
+        spellings = self.interface.spellings
+        return {spellings.get(name) or same(name): value for name, value in arguments.items()}
 
     def _parents_by_field(self) -> Mapping[str, JsonValue]:
+        if not self.parents:
+            return _NOTHING
         return {same(parent.parameter): self.arguments[parent.parameter] for parent, _ in self.parents}
 
     def _values(self, meaning: JsonObject) -> dict[str, JsonValue]:

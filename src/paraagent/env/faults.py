@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from paraagent.env.ids import mix, salt
 from paraagent.env.schemas import same
@@ -44,8 +44,7 @@ _HOSTILE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """What is in store for one invocation."""
 
     seconds: float

@@ -16,7 +16,7 @@ from paraagent.env.identity import Identity, identity
 from paraagent.env.ids import mix
 from paraagent.env.paging import Role, roles
 from paraagent.env.respond import Answers
-from paraagent.env.schemas import properties
+from paraagent.env.schemas import properties, same
 from paraagent.env.validate import Arguments
 from paraagent.types import JsonObject, JsonValue, Tool
 
@@ -34,6 +34,16 @@ class Interface:
     @cached_property
     def identity(self) -> Identity:
         return identity(self.tool)
+
+    @cached_property
+    def kind(self) -> tuple[str, str]:
+        """API and noun of the things it works on; a noun of its own if none was found."""
+        return self.identity.api, self.identity.noun or self.tool.name
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """Parameters by the spelling in which they are compared to fields."""
+        return {name: same(name) for name in properties(self.tool.parameters)}
 
     @cached_property
     def arguments(self) -> Arguments:

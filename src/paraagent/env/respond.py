@@ -37,9 +37,10 @@ class Answers:
         if self.hole is not None:
             target = _below(tool.returns, self.hole)
             self.least, self.most = count(target, 0, MANY)
-            self.shown = compiler.shown(_items(target) if self.many else target, owner, len(self.hole))
+            self.shown = compiler.shown(_items(target) if self.many else target, owner, 0)
         self._value = compiler.value(tool.returns, "", owner, 0) if self.hole is None else None
         if self.hole:
+            *self._above, self._place = self.hole
             self.frame = compiler.shown(tool.returns, owner, 0, self.hole)
         top = properties(tool.returns) if self.many and self.hole else {}
         self._counts = [name for name, schema in top.items() if same(name) in _COUNTS and "integer" in types(schema)]
@@ -50,11 +51,11 @@ class Answers:
             return self._value(key, world)
         if self.frame is None:
             return content
-        answer = self.frame.linked(key, world)
-        node = answer
-        for name in cast(tuple[str, ...], self.hole)[:-1]:
-            node = cast(JsonObject, node[name])
-        node[cast(tuple[str, ...], self.hole)[-1]] = content
+        answer = self.frame.linked(key, world) if self.frame.own else self.frame.fill(key, world)
+        node: JsonValue = answer
+        for name in self._above:
+            node = node[name]  # type: ignore[call-overload, index]
+        node[self._place] = content  # type: ignore[call-overload, index]
         if self._counts and isinstance(content, list):
             answer.update((name, len(content)) for name in self._counts if name in answer)
         return answer

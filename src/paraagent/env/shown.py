@@ -16,13 +16,13 @@ import jsonschema_rs
 
 from paraagent.catalog.names import is_container, noun
 from paraagent.env.identity import STRONG, identifier
-from paraagent.env.ids import Shape, Spaces, mix, modulus, number, pick, salt, shape
+from paraagent.env.ids import COUNT, FIRST, MASK, ODD, Shape, Spaces, digest, mix, modulus, number, salt, shape
 from paraagent.env.pools import pool
 from paraagent.env.schemas import count, kind_of, plain, properties, same
 from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
 
-WIDTH = (40, 12, 6, 4)
+WIDTH = (24, 8, 5, 3)
 """Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
 _DEEPEST = 6
 MANY = 1_000
@@ -74,7 +74,7 @@ class Shown:
 
     def linked(self, key: int, world: Spaces) -> JsonObject:
         """Return the thing that an object with these bits refers to."""
-        return self.thing(pick(mix(key, self._link)), world)
+        return self.thing(FIRST + ((key ^ self._link) * ODD & MASK) % COUNT, world)
 
     def overlay(self, shown: JsonObject, values: Mapping[str, JsonValue]) -> None:
         """Write known values, keyed by `same`, over the fields of that name wherever the schema allows."""
@@ -97,6 +97,8 @@ class Shown:
         if not self.own:
             return
         name = next((name for name, last, _ in self.own if last == word), self.own[0][0])
+        if shown[name] == id:
+            return
         text = str(id)
         for value in (id, text, int(text) if text.isdecimal() and len(text) < 18 else None):
             if value is not None and self.allows(name, value):
@@ -187,10 +189,11 @@ class Compiler:
         form = shape(item, *found) if found and kind_of(item) in ("string", "integer") else None
         make = _reference(found[0], form) if found and form else self.value(items, name, owner, depth)
         unique = schema.get("uniqueItems") is True
+        seeds = [digest(name, index) for index in range(high)]
 
         def array(key: int, world: Spaces) -> JsonValue:
             size = low + (key >> 40) % (high - low + 1)
-            made = [make(mix(key, index + 1), world) for index in range(size)]
+            made = [make((key ^ by) * ODD & MASK, world) for by in seeds[:size]]
             return [value for index, value in enumerate(made) if value not in made[:index]] if unique else made
 
         return array
@@ -216,7 +219,7 @@ def _reference(target: str, form: Shape) -> Make:
     by, link = salt(target), salt("link to " + target)
 
     def refer(key: int, world: Spaces) -> JsonValue:
-        return form(number(world[by], pick(mix(key, link))))
+        return form(number(world[by], FIRST + ((key ^ link) * ODD & MASK) % COUNT))
 
     return refer
 
@@ -229,7 +232,7 @@ def _has_id(shown: Shown, owner: tuple[str, ...]) -> bool:
 
 
 def _mixed(make: Make, by: int) -> Make:
-    return lambda key, world: make(mix(key, by), world)
+    return lambda key, world: make((key ^ by) * ODD & MASK, world)
 
 
 def _below_noun(name: str, owner: tuple[str, ...]) -> tuple[str, ...]:

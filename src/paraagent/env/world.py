@@ -65,6 +65,7 @@ class World:
     def __init__(self, seed: int, entities: Iterable[Entity] = ()) -> None:
         self.seed = seed
         self._spaces: dict[str, Spaces] = {}
+        self._kinds: dict[Kind, int] = {}
         self._records: dict[Kind, dict[int, Record]] = {}
         self._names: dict[Kind, dict[str, int]] = {}
         self._recalled: dict[Kind, dict[int, Mapping[str, JsonValue]]] = {}
@@ -91,7 +92,10 @@ class World:
 
     def space(self, kind: Kind) -> int:
         """Return the bits that make identifiers of this kind recognisable."""
-        return self.spaces(kind[0])[salt(kind[1])]
+        space = self._kinds.get(kind)
+        if space is None:
+            space = self._kinds[kind] = self.spaces(kind[0])[salt(kind[1])]
+        return space
 
     def find(self, kind: Kind, id: str) -> int | None:
         """Return the thing that an identifier names if this world knows it, deleted or not."""
