@@ -198,7 +198,7 @@ class _Call:
             shown.name_it(fields, self.arguments[self.own.parameter], self.own.word)
         elif record is not None and record.named:
             shown.name_it(fields, record.id, "id")
-        if shown.plain_name is not None:
+        if shown.plain_name is not None and shown.plain_name in fields:  # no value of it may satisfy the schema
             world.recall_name(kind, thing, fields[shown.plain_name])
         return fields
 
