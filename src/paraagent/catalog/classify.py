@@ -205,7 +205,9 @@ def effect_of(method: str, path: str, operation: str, layout: Layout = Layout())
     if method in ("PUT", "PATCH"):
         return stated if stated in ("create", "delete") else "update"
     place = Place(method, path, layout)
-    return (verb_effect(place.verb) or "action") if place.verb else stated or _post(path, place)
+    if place.verb:
+        return verb_effect(place.verb) or stated or "action"
+    return stated or _post(path, place)
 
 
 def _post(path: str, place: Place) -> EffectKind:
@@ -219,3 +221,9 @@ def _post(path: str, place: Place) -> EffectKind:
 def resource_of(method: str, path: str, operation: str, layout: Layout = Layout()) -> str:
     """Return the singular noun an HTTP operation works on, from its path, else from its name; "" if neither says."""
     return Place(method.upper(), path, layout).resource[:64] or noun_of(operation)[:64]
+
+
+def resource_of_id(identifier: str) -> str:
+    """Return the noun that stands before the verb in an identifier like Google's `calendar.events.get`: `event`."""
+    parts = identifier.split(".")
+    return noun_of(parts[-2] if len(parts) > 2 else parts[-1])[:64]

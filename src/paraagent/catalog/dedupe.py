@@ -25,6 +25,8 @@ _HOSTLESS = frozenset({"github.com"})
 _DISTINCT = 20
 """Shortest description that tells operations apart."""
 
+AWS, GOOGLE = "amazonaws.com", "googleapis.com"
+"""Providers whose operations have names of their own, the same in every package."""
 _DATED = re.compile(r"\d{4}_\d{2}_\d{2}$")
 
 Key = tuple[str, ...]
@@ -32,9 +34,9 @@ Key = tuple[str, ...]
 
 def http_key(provider: str, api: str, base: str, method: str, path: str, operation: str) -> Key:
     """Return what identifies an operation over HTTP, whatever the version: provider, place and method."""
-    if provider == "amazonaws.com" and operation:
+    if provider == AWS and operation:
         return aws_key(api, re.sub(r"^(GET|POST)_", "", operation))
-    if provider == "googleapis.com" and operation:
+    if provider == GOOGLE and operation:
         return google_key(operation)
     host = "" if provider in _HOSTLESS else _unversioned(base)
     return (provider, method, host, blank(path))
@@ -42,12 +44,12 @@ def http_key(provider: str, api: str, base: str, method: str, path: str, operati
 
 def aws_key(service: str, operation: str) -> Key:
     """Return the key of an operation of an AWS service."""
-    return ("amazonaws.com", re.sub(r"[^a-z0-9]", "", service.lower()), _DATED.sub("", operation).lower())
+    return (AWS, re.sub(r"[^a-z0-9]", "", service.lower()), _DATED.sub("", operation).lower())
 
 
 def google_key(method_id: str) -> Key:
     """Return the key of a Google method; its id, as `calendar.events.get`, holds no version."""
-    return ("googleapis.com", method_id.lower())
+    return (GOOGLE, method_id.lower())
 
 
 def blank(path: str) -> str:

@@ -12,7 +12,23 @@ from functools import lru_cache
 from paraagent.types import Tool
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
-_SAME = frozenset({"news", "series", "species", "aws", "sms", "dns", "https", "kubernetes"})
+_SAME = frozenset(
+    {
+        "news",
+        "series",
+        "species",
+        "aws",
+        "sms",
+        "dns",
+        "https",
+        "kubernetes",
+        "alias",
+        "canvas",
+        "atlas",
+        "bias",
+        "lens",
+    }
+)
 _IRREGULAR = {
     "people": "person",
     "children": "child",

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from paraagent.catalog import archive, classify, naming
-from paraagent.catalog.dedupe import aws_key
+from paraagent.catalog.dedupe import AWS, aws_key
 from paraagent.catalog.schema import Schemas
 from paraagent.catalog.spec import Operation, describe, with_answer
 from paraagent.types import JsonObject, JsonValue, Tool
 
-PROVIDER = "amazonaws.com"
 _MODEL = re.compile(r"^botocore/data/([^/]+)/([^/]+)/service-2\.json\.gz$")
 _NOTICE = re.compile(r"<(note|important)>.*?</\1>", re.DOTALL)
 _TYPES: dict[str, JsonObject] = {
@@ -82,13 +81,13 @@ def _tool(
     required = parameters.get("required")
     path = _path(str(place.get("requestUri", "/")), _members(given, raw))
     tool = Tool(
-        name=naming.propose(PROVIDER, service, name),
+        name=naming.propose(AWS, service, name),
         description=_description(raw.get("documentation")),
         parameters=parameters,
         returns=returns,
         effect=classify.verb_effect(name) or "action",
         resource=classify.noun_of(name)[:64],
-        provider=PROVIDER,
+        provider=AWS,
         api=service,
         api_title=title,
         category="cloud",

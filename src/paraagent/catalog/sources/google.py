@@ -13,12 +13,11 @@ from itertools import groupby
 
 from paraagent.catalog import archive, classify, naming
 from paraagent.catalog import keywords as kw
-from paraagent.catalog.dedupe import google_key
+from paraagent.catalog.dedupe import GOOGLE, google_key
 from paraagent.catalog.schema import Schemas
 from paraagent.catalog.spec import Operation, describe, with_answer
 from paraagent.types import EffectKind, JsonObject, JsonValue, Tool
 
-PROVIDER = "googleapis.com"
 _DOCUMENT = re.compile(r"^googleapiclient/discovery_cache/documents/([^/]+?)\.([^/]+)\.json$")
 
 
@@ -97,13 +96,13 @@ def _tool(
     method = str(raw.get("httpMethod", "GET"))
     verb = identifier.rsplit(".", 1)[-1]
     tool = Tool(
-        name=naming.propose(PROVIDER, api, identifier),
+        name=naming.propose(GOOGLE, api, identifier),
         description=describe(None, raw.get("description")),
         parameters=parameters,
         returns=answer.convert(raw.get("response")),
         effect=_effect(method, verb),
-        resource=_resource(identifier),
-        provider=PROVIDER,
+        resource=classify.resource_of_id(identifier),
+        provider=GOOGLE,
         api=api,
         api_title=title,
         category="cloud",
@@ -142,9 +141,3 @@ def _effect(method: str, verb: str) -> EffectKind:
     if stated and (method != "GET" or stated == "read"):
         return stated
     return classify.effect_of(method, f"/{{}}:{verb}", "")
-
-
-def _resource(identifier: str) -> str:
-    """Return the noun in `calendar.events.get`: `event`."""
-    parts = identifier.split(".")
-    return classify.noun_of(parts[-2] if len(parts) > 2 else parts[-1])[:64]

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from paraagent.catalog import classify, naming
 from paraagent.catalog import keywords as kw
-from paraagent.catalog.dedupe import http_key
+from paraagent.catalog.dedupe import GOOGLE, http_key
 from paraagent.catalog.schema import TEXT, Schemas
 from paraagent.catalog.spec import Operation, answers, describe, with_answer
 from paraagent.catalog.text import clean
@@ -145,7 +145,7 @@ def _tool(document: Document, path: str, method: str, item: JsonObject, raw: Jso
         parameters=parameters,
         returns=_answer(document, raw.get("responses")),
         effect=classify.effect_of(method, path, _text(raw.get("operationId")), document.layout),
-        resource=classify.resource_of(method, path, operation, document.layout),
+        resource=_resource(document, method, path, operation),
         provider=api.provider,
         api=api.name,
         api_title=api.title,
@@ -157,6 +157,12 @@ def _tool(document: Document, path: str, method: str, item: JsonObject, raw: Jso
         path=path,
     )
     return with_answer(tool, [name for name in properties if f"{{{name}}}" in path])
+
+
+def _resource(document: Document, method: str, path: str, operation: str) -> str:
+    if document.api.provider == GOOGLE:  # its paths say `/v1/{name}`, its identifiers say what is meant
+        return classify.resource_of_id(operation)
+    return classify.resource_of(method, path, operation, document.layout)
 
 
 def _inputs(
