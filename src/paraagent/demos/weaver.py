@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from paraagent.agent.context import Context
 from paraagent.agent.policies.planning import call_plan
+from paraagent.demos.desks import Desk, Job
 from paraagent.demos.roles import (
     AnswererBrief,
     Arrangement,
@@ -29,59 +30,25 @@ from paraagent.demos.roles import (
     CoordinatorBrief,
     CriticBrief,
     ExecutorBrief,
-    ExplorerBrief,
     Feedback,
-    Filled,
     GiveUp,
-    Lead,
     Outline,
     Pick,
     PlannerBrief,
     Review,
     RoleName,
-    Slot,
 )
 from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol import links
 from paraagent.protocol.plan import CallPlan, SearchPlan
 from paraagent.protocol.render import render_turn
-from paraagent.types import Call, Found, JsonValue, Reply, Result, Search, Tool, TurnKind
+from paraagent.types import Call, JsonValue, Reply, Result, Search, Tool, TurnKind
 
 REVIEWS = 2
 """How often a turn is sent back at most; then it is played as it is and `Weaver.refused` is set."""
 ASKS = 4
 """Searches for one slot after which its explorer has given up, whatever it says."""
 _ORDER: tuple[RoleName, ...] = ("planner", "explorer", "coordinator", "executor", "answerer", "critic")
-
-
-@dataclass(slots=True)
-class _Desk:
-    """One slot's explorer and what it has to look at."""
-
-    slot: Slot
-    found: list[Found] = field(default_factory=list)
-    failed: list[Result] = field(default_factory=list)
-    lead: Lead | None = None
-    seen: tuple[int, int] = (0, 0)
-    """How many answers and failures the lead takes into account."""
-
-    @property
-    def now(self) -> tuple[int, int]:
-        return len(self.found), len(self.failed)
-
-    @property
-    def due(self) -> bool:
-        return self.lead is None or (self.seen != self.now and not isinstance(self.lead, GiveUp))
-
-
-@dataclass(slots=True)
-class _Job:
-    """One assignment's executor: its work for one tool, and what the tools said to it."""
-
-    tool: Tool | None = None
-    filled: Filled | None = None
-    feedback: Feedback = ()
-    failure: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +76,11 @@ class Weaver:
         self._cast = cast
         self._linked = linked
         self._outline: Outline | None = None
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, Desk] = {}
         self._picks: dict[str, Tool] = {}
         self._arrangement = Arrangement(())
         self._replan = False
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._done: dict[str, JsonValue] = {}
         self._sent: tuple[Assignment, ...] = ()
         self._taken_in = 0
@@ -167,7 +134,7 @@ class Weaver:
         """Let the roles work whose work is due, and write the turn that comes of it."""
         if self._outline is None:
             self._outline = await self._cast.planner(PlannerBrief(context.request, self._told("planner")))
-            self._desks = {slot.name: _Desk(slot) for slot in self._outline.slots}
+            self._desks = {slot.name: Desk(slot) for slot in self._outline.slots}
             self._think("planner", self._outline.thought)
         if context.turns_left != 1:
             if asks := await self._explore(context.request):
@@ -181,8 +148,7 @@ class Weaver:
         """Let every explorer work that has something new to look at; return the queries that are to be made."""
         due = [desk for desk in self._desks.values() if desk.due]
         told = self._told("explorer")
-        briefs = [ExplorerBrief(request, d.slot, tuple(d.found), tuple(d.failed), told) for d in due]
-        leads = await asyncio.gather(*map(self._cast.explorer, briefs))
+        leads = await asyncio.gather(*(self._cast.explorer(desk.brief(request, told)) for desk in due))
         for desk, lead in zip(due, leads, strict=True):
             desk.lead, desk.seen = lead, desk.now
             if isinstance(lead, Ask) and len(desk.found) >= ASKS:
@@ -239,12 +205,12 @@ class Weaver:
                 reachable |= {assignment.id} if self._linked else set()
         return wave
 
-    def _job(self, assignment: Assignment) -> _Job:
-        """Return the job of an assignment, a fresh one if another tool was picked meanwhile."""
+    def _job(self, assignment: Assignment) -> Job:
+        """Return the job of an assignment, a fresh one if it or its tool has changed."""
         tool = self._picks[assignment.slot]
         job = self._jobs.get(assignment.id)
-        if job is None or job.tool != tool:
-            job = self._jobs[assignment.id] = _Job(tool)
+        if job is None or job.assignment != assignment or job.tool.name != tool.name:
+            job = self._jobs[assignment.id] = Job(assignment, tool)
         return job
 
     def _executor_brief(self, request: str, assignment: Assignment) -> ExecutorBrief:
