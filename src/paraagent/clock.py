@@ -66,10 +66,10 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Real time, from the running event loop."""
+    """Real time; `elapsed` is where it starts, for an episode that goes on."""
 
-    def __init__(self) -> None:
-        self._start = time.monotonic()
+    def __init__(self, elapsed: float = 0.0) -> None:
+        self._start = time.monotonic() - elapsed
 
     def now(self) -> float:
         return time.monotonic() - self._start

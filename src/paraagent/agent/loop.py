@@ -9,15 +9,18 @@ Limits: a malformed turn is told to the agent, at most `Settings.invalid_turns` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from paraagent.agent.budget import Spending
 from paraagent.agent.context import Context, Exchange
+from paraagent.agent.journal import Journal
 from paraagent.agent.limits import Servers
+from paraagent.agent.past import Past
 from paraagent.agent.prepare import Run
 from paraagent.agent.record import CallRecorder
 from paraagent.agent.schedule import run_group
-from paraagent.agent.settings import Settings, Verifier
+from paraagent.agent.settings import Settings, User, Verifier
 from paraagent.clock import Clock
 from paraagent.errors import ModelError
 from paraagent.protocol.call import BrokenCall
@@ -25,10 +28,9 @@ from paraagent.protocol.card import card
 from paraagent.protocol.grammar import Turn, parse
 from paraagent.protocol.monitor import PlanMonitor, Review
 from paraagent.protocol.observe import render_found, render_notes, render_result
-from paraagent.protocol.prompt import system_prompt
-from paraagent.trace.events import EpisodeEnd, EpisodeStart, Event, Note, NoteKind, Prompt, SearchDone, TurnText
+from paraagent.trace.events import EpisodeEnd, EpisodeStart, Event, NoteKind, SearchDone, TurnText
 from paraagent.trace.recorder import Recorder
-from paraagent.types import Call, Found, Message, Policy, Reply, Result, StopReason, Toolbox, ToolError
+from paraagent.types import Call, Found, Message, Policy, Result, StopReason, Toolbox, ToolError
 
 _LAST_TURN = "This is the last turn: write the <answer> now, with what is known."
 
@@ -39,7 +41,10 @@ class Loop:
     Args:
         start: the trace's first event; its request is what the agent is asked.
         verify: judges the end; without one `success` stays None.
+        user: is told every answer and says what else is wanted, or None, which ends the episode; without one the
+            first answer ends it.
         on_event: is told every event as it is recorded, for live progress.
+        past: what the episode did before it was stopped, if it is resumed; its clock must start at `past.at`.
     """
 
     def __init__(
@@ -52,20 +57,23 @@ class Loop:
         settings: Settings | None = None,
         *,
         verify: Verifier | None = None,
+        user: User | None = None,
         on_event: Callable[[Event], None] | None = None,
+        past: Past | None = None,
     ) -> None:
+        self._past = past or Past()
+        self._journal = Journal(recorder, clock, self._past, on_event)
         self._start = start
         self._policy = policy
         self._toolbox = toolbox
         self._clock = clock
-        self._recorder = recorder
         self._settings = settings or Settings()
         self._verify = verify
-        self._on_event = on_event
+        self._user = user
         self._monitor = PlanMonitor(self._settings.plan)
         self._spending = Spending(self._settings.budget)
         self._servers = Servers[Run](clock, self._settings.limits.per_server)
-        self._calls = CallRecorder(self._emit, f"{start.run}/{start.episode}", durable=self._settings.durable)
+        self._calls = CallRecorder(self._journal.emit, f"{start.run}/{start.episode}", durable=self._settings.durable)
         self._invalid = 0
         self.context = Context(start.request)
 
@@ -76,15 +84,9 @@ class Loop:
             CancelledError: the caller was cancelled; the trace is closed as cancelled first.
             TraceError: the trace cannot be written.
         """
-        self._emit(self._start)
-        budget = self._settings.budget
-        self._tell(
-            Message(
-                "system",
-                system_prompt(self._settings.plan, turns=budget.turns, searches=budget.searches, calls=budget.calls),
-            )
-        )
-        self._tell(Message("user", self._start.request))
+        self._journal.emit(self._start)
+        self._tell("system", self._settings.system_prompt())
+        self._tell("user", self._start.request)
         try:
             end: EpisodeEnd | None = None
             while end is None:
@@ -111,7 +113,7 @@ class Loop:
         notes = faults + deviations
         self._invalid = self._invalid + 1 if turn.kind == "invalid" else 0
         if turn.kind == "answer":
-            return self._finish("answered", answer=turn.answer)
+            return self._answered(turn)
         if self._invalid > self._settings.invalid_turns:
             return self._finish("invalid_turns")
         if turn.kind == "exploration":
@@ -123,9 +125,11 @@ class Loop:
 
     async def _ask(self) -> Turn:
         started = self._clock.now()
-        reply: Reply = await self._policy.act(self.context)
+        reply = self._past.reply(self._spending.turns)
+        if reply is None:
+            reply = await self._policy.act(self.context)
         self._clock.advance(reply.seconds)
-        self._emit(
+        self._journal.emit(
             TurnText(
                 turn=self._spending.turns,
                 text=reply.text,
@@ -140,21 +144,31 @@ class Loop:
         self._spending.add_turn(reply.usage)
         return parse(reply.text)
 
+    def _answered(self, turn: Turn) -> EpisodeEnd | None:
+        more = self._user(turn.answer or "") if self._user else None
+        if more is None:
+            return self._finish("answered", answer=turn.answer)
+        self.context.exchanges.append(Exchange(turn))
+        self._tell("user", more)
+        return None
+
     async def _explore(self, turn: Turn, notes: list[str]) -> EpisodeEnd | None:
-        allowed = self._spending.take_searches(len(turn.searches))
+        most = self._settings.most(len(turn.searches))
+        allowed = self._spending.take_searches(most)
         if allowed < len(turn.searches):
             if not allowed and self._spending.insists("search_limit"):
                 return self._finish("search_limit")
-            told = f"Only {allowed} of {len(turn.searches)} searches were run: the search budget is used up."
+            why = f"a turn holds at most {most}" if allowed == most else "the search budget is used up"
+            told = f"Only {allowed} of {len(turn.searches)} searches were run: {why}."
             self._note("budget", [told])
             notes.append(told)
         searches = turn.searches[:allowed]
         started = self._clock.now()
-        found: list[Found] = []
-        if searches:
+        found = self._past.found(self._spending.turns - 1, searches, self._toolbox.tool)
+        if found is None:
             found = await self._clock.wait(self._clock.spawn(self._toolbox.search(searches)))
         for index, answer in enumerate(found):
-            self._emit(self._search_done(index, answer, started))
+            self._journal.emit(self._search_done(index, answer, started))
         self._monitor.record_searches([[hit.tool.name for hit in answer.hits] for answer in found])
         self._observe(Exchange(turn, found=tuple(found), notes=tuple(notes)))
         return None
@@ -165,23 +179,24 @@ class Loop:
             out_of_budget = self._settings.budget.calls == self._spending.calls
             if out_of_budget and self._spending.insists("call_limit"):
                 return self._finish("call_limit")
-        fixed: dict[int, Result] = {
-            index: call.result()
-            if isinstance(call, BrokenCall)
-            else Result(call, call.arguments, error=refused[index])
-            for index, call in enumerate(turn.calls)
-            if isinstance(call, BrokenCall) or index in refused
-        }
+        number = self._spending.turns - 1
+        fixed = self._past.results(number, turn)
+        self._calls.repeated(self._past.starts(number))
+        for index, call in enumerate(turn.calls):
+            if isinstance(call, BrokenCall):
+                fixed[index] = call.result()
+            elif index in refused:
+                fixed[index] = Result(call, call.arguments, error=refused[index])
         for index, result in fixed.items():
-            self._calls.answered(self._spending.turns - 1, index, result)
+            self._calls.answered(number, index, result)
         places = [index for index in range(len(turn.calls)) if index not in fixed]
-        results = fixed | dict(zip(places, await self._run(turn, places), strict=True))
+        results = fixed | dict(zip(places, await self._run(turn, places, fixed.values()), strict=True))
         ordered = tuple(results[index] for index in range(len(turn.calls)))
         self._monitor.record_calls([result.ok for result in ordered])
         self._observe(Exchange(turn, results=ordered, notes=tuple(notes)))
         return None
 
-    async def _run(self, turn: Turn, places: Sequence[int]) -> list[Result]:
+    async def _run(self, turn: Turn, places: Sequence[int], fixed: Iterable[Result]) -> list[Result]:
         calls = [call for index in places if isinstance(call := turn.calls[index], Call)]
         if not calls:
             return []
@@ -192,7 +207,7 @@ class Loop:
             self._clock,
             limits=self._settings.limits,
             observer=self._calls,
-            known=self.context.values(),
+            known=self.context.values() | {r.call.id: r.value for r in fixed if r.ok and r.call.id is not None},
             servers=self._servers,
             deadline=self._settings.budget.seconds,
         )
@@ -200,6 +215,7 @@ class Loop:
     def _refusals(self, turn: Turn, review: Review) -> dict[int, ToolError]:
         """Return the well-formed calls that must not run, with the reason the agent is told."""
         refused = {index: ToolError("permission", reason) for index, reason in review.refused.items()}
+        refused |= self._settings.switched_off(turn)
         surfaced = self.context.surfaced()
         for index, call in enumerate(turn.calls):
             if isinstance(call, BrokenCall) or index in refused or call.name in surfaced:
@@ -239,7 +255,7 @@ class Loop:
         if notes:
             blocks.append(render_notes(notes))
         self.context.exchanges.append(exchange)
-        self._tell(Message("user", "\n".join(blocks)))
+        self._tell("user", "\n".join(blocks))
 
     def _finish(self, reason: StopReason, *, answer: str | None = None, failure: str | None = None) -> EpisodeEnd:
         masked = failure is not None
@@ -255,19 +271,11 @@ class Loop:
             mask_sample=masked,
             failure_kind=failure,
         )
-        self._emit(end)
+        self._journal.emit(end)
         return end
 
-    def _tell(self, message: Message) -> None:
-        assert message.role != "assistant"
-        self.context.messages.append(message)
-        self._emit(Prompt(role=message.role, content=message.content, at=self._clock.now()))
+    def _tell(self, role: Literal["system", "user"], text: str) -> None:
+        self.context.messages.append(self._journal.prompt(Message(role, text)))
 
     def _note(self, kind: NoteKind, messages: Sequence[str]) -> None:
-        for text in messages:
-            self._emit(Note(turn=max(0, self._spending.turns - 1), kind=kind, text=text, at=self._clock.now()))
-
-    def _emit(self, event: Event, durable: bool = False) -> None:
-        self._recorder.write(event, durable)
-        if self._on_event is not None:
-            self._on_event(event)
+        self._journal.note(self._spending.turns - 1, kind, messages)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -68,6 +68,11 @@ class CallRecorder:
     def answered(self, turn: int, index: int, result: Result) -> None:
         """Record the answer to a call that was never handed to the scheduler."""
         self._emit(_end(turn, index, result))
+
+    def repeated(self, starts: Iterable[CallStart]) -> None:
+        """Count calls that an earlier run of the episode dispatched, so that later keys differ from theirs."""
+        for start in starts:
+            self._key(start.name, start.arguments)
 
     def _key(self, tool: str, arguments: JsonObject) -> str:
         """Return the idempotency key: run, tool, canonical arguments, and which repetition of that this is."""

@@ -18,6 +18,7 @@ import msgspec
 
 from paraagent.errors import TraceError
 from paraagent.trace.events import Event
+from paraagent.trace.view import unfinished
 
 _MAX_DEPTH = 100
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -44,6 +45,22 @@ class Recorder:
         self._redact = redact
         self._file = None if path is None else _create(path)
         self._named = False
+
+    @classmethod
+    def resume(cls, path: Path, *, redact: Callable[[str], str] | None = None) -> Recorder:
+        """Open the trace of a stopped episode to go on with it.
+
+        A last line that was cut short is removed, and so is an end that says the episode was cut off (`mask_sample`).
+
+        Raises:
+            TraceError: the trace is damaged, its episode has ended, or the file cannot be written.
+        """
+        events, size = unfinished(path)
+        recorder = cls(None, redact=redact)
+        recorder.path = path
+        recorder.events = list(events)
+        recorder._file = _reopen(path, size)
+        return recorder
 
     def write(self, event: Event, durable: bool = False) -> None:
         """Append one event; `durable` returns only once it and all before it are on disk.
@@ -129,6 +146,15 @@ def _create(path: Path) -> int:
         if path.exists():
             raise TraceError(f"{path}: exists already and is never overwritten; choose another path") from err
         raise TraceError(f"{path}: cannot create the trace ({err.strerror})") from err
+
+
+def _reopen(path: Path, size: int) -> int:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+        os.ftruncate(file, size)
+    except OSError as err:
+        raise TraceError(f"{path}: cannot go on with the trace ({err.strerror})") from err
+    return file
 
 
 def _sync_directory(path: Path) -> None:

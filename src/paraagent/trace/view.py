@@ -253,6 +253,24 @@ def load(path: Path) -> EpisodeView:
         raise TraceError(f"{path}: {err}") from err
 
 
+def unfinished(path: Path) -> tuple[list[Event], int]:
+    """Return the events of a stopped episode, and how many bytes of its file they take.
+
+    Raises:
+        TraceError: the trace cannot be read, is damaged, or its episode has come to an end.
+    """
+    found = load(path)
+    events = list(found.events)
+    if found.end is not None:
+        if not found.end.mask_sample:
+            raise TraceError(f"{path}: the episode has ended ({found.end.stop_reason}): there is nothing to resume")
+        events.pop()
+    lines = path.read_bytes().splitlines(keepends=True)[: len(events)]
+    if not lines[-1].endswith(b"\n"):
+        raise TraceError(f"{path}: holds no complete event")
+    return events, sum(map(len, lines))
+
+
 class _Head(msgspec.Struct):
     """What every line has, whatever its version."""
 

@@ -1,0 +1,148 @@
+"""What a stopped episode had done already, so that it can go on without doing anything twice.
+
+Place in the flow: layer 3; `loop` asks it before it asks the policy, a search or a tool; `journal` does not record
+again what it knows. Finished calls give their recorded results; a write that was started but not finished gives
+`outcome_unknown`, since it may have happened; everything else runs again. Without events it knows nothing.
+Limits: the world's own state is not restored; a real one has kept it, a simulated one is replayed by `arena`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from paraagent.protocol.call import BrokenCall
+from paraagent.protocol.grammar import Turn
+from paraagent.trace.events import (
+    CallEnd,
+    CallStart,
+    EpisodeEnd,
+    EpisodeStart,
+    Event,
+    Note,
+    Prompt,
+    SearchDone,
+    TurnText,
+)
+from paraagent.types import Call, Found, Hit, Reply, Result, Search, Tool, ToolError, Usage
+
+_UNKNOWN = "the run stopped while this write was under way; it may have happened"
+_Key = tuple[str, int, int, str]
+
+
+class Past:
+    """The recorded part of an episode; empty for a new one.
+
+    Args:
+        events: a trace without its end.
+    """
+
+    def __init__(self, events: Sequence[Event] = ()) -> None:
+        self._prompts = [event.content for event in events if isinstance(event, Prompt)]
+        self._turns = {event.turn: event for event in events if isinstance(event, TurnText)}
+        self._searches = {(e.turn, e.index): e for e in events if isinstance(e, SearchDone)}
+        self._starts = {(e.turn, e.index): e for e in events if isinstance(e, CallStart)}
+        self._ends = {(e.turn, e.index): e for e in events if isinstance(e, CallEnd)}
+        self._known = {key for event in events if (key := _key(event)) is not None}
+        self._started = bool(events)
+        self.at = max((_time(event) for event in events), default=0.0)
+        """Seconds on the episode's clock when it stopped."""
+
+    @property
+    def prompts(self) -> int:
+        """How many prompt messages were recorded."""
+        return len(self._prompts)
+
+    def knows(self, event: Event) -> bool:
+        """Tell whether the trace holds this event already, whatever its times are."""
+        if isinstance(event, EpisodeStart):
+            return self._started
+        key = _key(event)
+        return key is not None and key in self._known
+
+    def prompt(self, number: int) -> str | None:
+        """Return the text of the prompt message of this number, as the model saw it."""
+        return self._prompts[number] if number < len(self._prompts) else None
+
+    def reply(self, turn: int) -> Reply | None:
+        """Return what the policy said in a turn."""
+        event = self._turns.get(turn)
+        if event is None:
+            return None
+        usage = Usage(event.input_tokens, event.output_tokens, event.cached_tokens)
+        return Reply(event.text, usage)
+
+    def found(self, turn: int, searches: Sequence[Search], tool: Callable[[str], Tool | None]) -> list[Found] | None:
+        """Return the answers to all searches of a turn, or None unless every one was recorded."""
+        events = [self._searches.get((turn, index)) for index in range(len(searches))]
+        answers = []
+        for search, event in zip(searches, events, strict=True):
+            if event is None:
+                return None
+            pairs = [(tool(name), score) for name, score in event.hits]
+            hits = tuple(Hit(known, score, "recorded") for known, score in pairs if known is not None)
+            answers.append(Found(search, hits, event.total, event.nothing_fits))
+        return answers
+
+    def results(self, turn: int, parsed: Turn) -> dict[int, Result]:
+        """Return the calls of a turn that must not run again, each with its result."""
+        known: dict[int, Result] = {}
+        for index, call in enumerate(parsed.calls):
+            if isinstance(call, Call) and (result := self._result(turn, index, call)) is not None:
+                known[index] = result
+        for index, call in enumerate(parsed.calls):
+            if index not in known and isinstance(call, Call):
+                twin = _twin(index, call, parsed.calls, known)
+                if twin is not None:
+                    known[index] = twin
+        return known
+
+    def starts(self, turn: int) -> list[CallStart]:
+        """Return the calls of a turn that were dispatched, in call order."""
+        return [self._starts[key] for key in sorted(self._starts) if key[0] == turn]
+
+    def _result(self, turn: int, index: int, call: Call) -> Result | None:
+        end, start = self._ends.get((turn, index)), self._starts.get((turn, index))
+        if end is not None:
+            error = None
+            if end.error is not None:
+                error = ToolError(end.error, end.message or "", end.retry_after, end.injected)
+            times = (end.started, end.ended, end.attempts)
+            return Result(call, end.arguments, end.value, error, *times, shared_with=end.shared_with)
+        if start is not None and (start.writes or start.exclusive):
+            error = ToolError("outcome_unknown", _UNKNOWN)
+            return Result(call, start.arguments, error=error, started=start.at, ended=self.at, attempts=1)
+        return None
+
+
+def _twin(index: int, call: Call, calls: Sequence[Call | BrokenCall], known: dict[int, Result]) -> Result | None:
+    """Return the result that an identical call of the same turn has, to be shared as it would have been."""
+    for other in range(index - 1, -1, -1):
+        before = calls[other]
+        if isinstance(before, Call) and (before.name, before.arguments) == (call.name, call.arguments):
+            result = known.get(other)
+            if result is None:
+                return None
+            times = (result.started, result.ended)
+            return Result(call, result.arguments, result.value, result.error, *times, shared_with=other)
+    return None
+
+
+def _key(event: Event) -> _Key | None:
+    """Return what makes an event the same one when it is recorded again; None for one that never is."""
+    if isinstance(event, TurnText):
+        return "turn", event.turn, 0, ""
+    if isinstance(event, SearchDone):
+        return "search", event.turn, event.index, ""
+    if isinstance(event, CallStart):
+        return "start", event.turn, event.index, ""
+    if isinstance(event, CallEnd):
+        return "end", event.turn, event.index, ""
+    if isinstance(event, Note):
+        return "note", event.turn, 0, f"{event.kind} {event.text}"
+    return None
+
+
+def _time(event: Event) -> float:
+    if isinstance(event, EpisodeStart | Prompt | Note | CallStart | EpisodeEnd):
+        return event.at
+    return event.ended

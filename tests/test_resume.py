@@ -1,0 +1,216 @@
+"""Going on after a crash: at whatever event an episode stopped, nothing is done twice and no result is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from paraagent.agent.context import Context
+from paraagent.agent.loop import Loop
+from paraagent.agent.past import Past
+from paraagent.clock import VirtualClock
+from paraagent.errors import ToolFailure, TraceError
+from paraagent.protocol.render import render_turn
+from paraagent.trace.events import CallEnd, CallStart, EpisodeEnd, EpisodeStart, Event, TurnText
+from paraagent.trace.recorder import Recorder
+from paraagent.trace.view import EpisodeView, load
+from paraagent.types import Call, Effects, Found, Hit, JsonObject, JsonValue, Reply, Search, Tool
+
+TOOLS = {
+    name: Tool(name, f"Does {name}.", {"type": "object"}, {"type": "object"}, effect, provider="p")
+    for name, effect in [("read", "read"), ("write", "create"), ("fail", "read")]
+}
+START = EpisodeStart(version=1, run="r", episode="e", request="Do it.", policy="script")
+
+
+class Ledger:
+    """A real world: it keeps what was written, whatever becomes of the agent."""
+
+    def __init__(self) -> None:
+        self.written: Counter[str] = Counter()
+        self.clock = VirtualClock()
+
+    async def search(self, searches: Sequence[Search]) -> list[Found]:
+        hits = tuple(Hit(tool, 0.9, "") for tool in TOOLS.values())
+        return [Found(search, hits, len(TOOLS), False) for search in searches]
+
+    def tool(self, name: str) -> Tool | None:
+        return TOOLS.get(name)
+
+    def suggestions(self, name: str) -> list[str]:
+        return []
+
+    def effects(self, tool: Tool, arguments: JsonObject) -> Effects:
+        key = frozenset({f"p/{arguments.get('key')}"})
+        return Effects(writes=key) if tool.name == "write" else Effects(reads=key)
+
+    def server(self, tool: Tool) -> str:
+        return "p"
+
+    async def call(self, tool: Tool, arguments: JsonObject) -> JsonValue:
+        await self.clock.sleep(random.Random(str(arguments)).uniform(0.1, 1.0))
+        if tool.name == "write":
+            self.written[str(arguments["key"])] += 1
+        if tool.name == "fail":
+            raise ToolFailure("tool_error", "out of order")
+        return {"key": f"{arguments.get('key')}!"}
+
+
+class Script:
+    """Answers by the number of turns so far, as a model that sees the same prompt would."""
+
+    name = "script"
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self.prompts: list[list[str]] = []
+
+    async def act(self, context: Context) -> Reply:
+        self.prompts.append([message.content for message in context.messages])
+        return Reply(self.lines[len(context.exchanges)])
+
+
+LINES = [
+    render_turn("look", searches=[Search("a", "read"), Search("b", "write")]),
+    render_turn(
+        "go",
+        calls=[
+            Call("write", {"key": "one"}, "w"),
+            Call("read", {"key": "$w.key"}),
+            Call("write", {"key": "two"}),
+            Call("write", {"key": "two"}),
+            Call("fail", {}),
+        ],
+    ),
+    render_turn("more", calls=[Call("read", {"key": "x"}, "x"), Call("write", {"key": "$x.key"})]),
+    render_turn("done", answer="All done."),
+]
+
+
+def play(path: Path, world: Ledger, *, resume: bool = False) -> tuple[Script, list[Counter[str]]]:
+    """Play or go on; return also what had been written to the world just before each event was recorded."""
+    script, history = Script(LINES), []
+
+    async def run() -> None:
+        recorder = Recorder.resume(path) if resume else Recorder(path)
+        past = Past(recorder.events)
+        world.clock = VirtualClock()
+        world.clock.advance(past.at)
+        loop = Loop(START, script, world, world.clock, recorder, past=past)
+        write = recorder.write
+
+        def watched(event: Event, durable: bool = False) -> None:
+            history.append(world.written.copy())
+            write(event, durable)
+
+        recorder.write = watched  # type: ignore[method-assign, assignment]
+        with recorder:
+            await loop.run()
+
+    asyncio.run(run())
+    return script, history
+
+
+def crash(tmp_path: Path, point: int, late: bool) -> tuple[Path, Ledger]:
+    """Return the trace and the world of an episode that died after that many events.
+
+    `late` means just before the next event would have been recorded, else right after the last one was.
+    """
+    path = tmp_path / f"{point}-{late}.jsonl"
+    if not (tmp_path / "whole.jsonl").exists():
+        whole(tmp_path)
+    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:point]))
+    _, history = play(tmp_path / f"{point}-{late}-twin.jsonl", Ledger())
+    world = Ledger()
+    world.written = history[point if late else point - 1].copy()
+    return path, world
+
+
+def whole(tmp_path: Path) -> EpisodeView:
+    play(tmp_path / "whole.jsonl", Ledger())
+    return load(tmp_path / "whole.jsonl")
+
+
+def test_at_every_event_a_crash_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    reference = whole(tmp_path)
+    for point, late in product(range(1, len(reference.events)), (False, True)):
+        path, world = crash(tmp_path, point, late)
+        play(path, world, resume=True)
+        view = load(path)
+        assert view.answer == "All done.", point
+        assert max(world.written.values()) == 1, (point, world.written)
+        ends = Counter((end.turn, end.index) for end in view.events if isinstance(end, CallEnd))
+        assert set(ends.values()) == {1}, point
+        assert len(ends) == 7, point
+        assert len([event for event in view.events if isinstance(event, TurnText)]) == 4
+        unknown = [call for call in view.calls if call.end and call.end.error == "outcome_unknown"]
+        assert len(unknown) <= 3, point
+        if not unknown:
+            assert world.written == {"one": 1, "two": 1, "x!": 1}, point
+
+
+def test_a_resumed_model_sees_the_prompt_it_would_have_seen(tmp_path: Path) -> None:
+    reference = whole(tmp_path)
+    after_first_group = next(
+        number for number, event in enumerate(reference.events) if isinstance(event, TurnText) and event.turn == 2
+    )
+    path, world = crash(tmp_path, after_first_group, late=True)
+    script, _ = play(path, world, resume=True)
+    assert script.prompts[0] == [message.content for message in reference.messages[: len(script.prompts[0])]]
+    assert len(script.prompts) == 2
+
+
+def test_an_unfinished_write_comes_back_as_unknown_and_an_unfinished_read_runs_again(tmp_path: Path) -> None:
+    reference = whole(tmp_path)
+    first_end = next(number for number, event in enumerate(reference.events) if isinstance(event, CallEnd))
+    starts = [event for event in reference.events[:first_end] if isinstance(event, CallStart)]
+    path, world = crash(tmp_path, first_end, late=True)
+    play(path, world, resume=True)
+    errors = {(c.turn, c.index): c.end.error for c in load(path).calls if c.end is not None}
+    for start in starts:
+        expected = "outcome_unknown" if start.writes else reference_error(reference, start)
+        assert errors[start.turn, start.index] == expected
+
+
+def reference_error(view: EpisodeView, start: CallStart) -> str | None:
+    return next(c.end.error for c in view.calls if c.end and (c.turn, c.index) == (start.turn, start.index))
+
+
+def test_a_torn_last_line_is_repaired_and_a_cancelled_end_is_taken_back(tmp_path: Path) -> None:
+    path, world = crash(tmp_path, 9, late=False)
+    with path.open("ab") as file:
+        file.write(b'{"event":"call_end","turn":1,"ind')
+    play(path, world, resume=True)
+    assert load(path).answer == "All done."
+    cancelled, world = crash(tmp_path, 6, late=False)
+    with Recorder.resume(cancelled) as recorder:
+        end = EpisodeEnd(at=1.0, stop_reason="cancelled", terminated=False, truncated=False, mask_sample=True)
+        recorder.write(end)
+    play(cancelled, world, resume=True)
+    assert load(cancelled).answer == "All done."
+
+
+def test_a_finished_episode_and_a_corrupt_middle_are_refused(tmp_path: Path) -> None:
+    whole(tmp_path)
+    path = tmp_path / "whole.jsonl"
+    with pytest.raises(TraceError, match="nothing to resume"):
+        Recorder.resume(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[4:-1]]))
+    with pytest.raises(TraceError, match="line 4"):
+        Recorder.resume(path)
+
+
+def test_keys_of_repeated_calls_stay_unique_over_a_resume(tmp_path: Path) -> None:
+    reference = whole(tmp_path)
+    path, world = crash(tmp_path, len(reference.events) - 6, late=True)
+    play(path, world, resume=True)
+    keys = [event.key for event in load(path).events if isinstance(event, CallStart)]
+    assert len(keys) == len(set(keys))
