@@ -21,8 +21,9 @@ import numpy as np
 
 from paraagent.catalog.store import Catalog
 from paraagent.search.search import SearchIndex
+from paraagent.search.verdict import FLOOR, probability
 from paraagent.types import Search
-from search_data import ANSWERABLE, DATA, UNANSWERABLE, Case, Query, Worlds, pieces, worlds
+from search_data import ANSWERABLE, DATA, Case, Query, Worlds, pieces, worlds
 from search_peers import Peer, Top, bm25s, have, tantivy
 
 Figures = dict[str, float]
@@ -57,10 +58,15 @@ def main() -> None:
 def quality(world: Worlds) -> Figures:
     """Return our recall."""
     figures: Figures = {}
-    for key, name in (("alone", "toolbench alone"), ("mixed", "toolbench mixed"), ("catalog", "catalog slots")):
+    for key, name in (
+        ("alone", "toolbench alone"),
+        ("mixed", "toolbench mixed"),
+        ("catalog", "catalog slots"),
+        ("brief", "catalog brief"),
+    ):
         halves = world.sets[name]
         top = searcher(halves[0][0].index)
-        any_one = key == "catalog"
+        any_one = key in ("catalog", "brief")
         figures |= recall(f"_{key}", top, [case.query for half in halves for case in half], any_one)
         for half, cases in zip(("fit", "report"), halves, strict=True):
             figures |= recall(f"_{key}_{half}", top, [case.query for case in cases], any_one)
@@ -109,20 +115,26 @@ def split(top: Top) -> Top:
 def verdicts(world: Worlds) -> Figures:
     """Return how many answerable queries keep an answer and how many unanswerable ones get one."""
     figures: Figures = {}
-    for half in (0, 1):
-        suffix = ("_fit", "")[half]
-        rates = {name: answered(sets[half]) for name, sets in world.sets.items()}
-        for name in (*ANSWERABLE, *UNANSWERABLE):
+    for half, suffix in enumerate(("_fit", "")):
+        best = {name: np.array([surest(case) for case in sets[half]]) for name, sets in world.sets.items()}
+        certain = np.concatenate([best["nobody"], best["other box"]])
+        for name, values in best.items():
             kind = "kept" if name in ANSWERABLE else "false_answers"
-            figures[f"{kind}_{name.replace(' ', '_')}{suffix}"] = float(np.mean(rates[name]))
-        figures[f"kept_answers{suffix}"] = float(np.mean([np.mean(rates[name]) for name in ANSWERABLE]))
-        figures[f"false_answer_rate{suffix}"] = float(np.mean(rates["nobody"] + rates["other box"]))
-        figures[f"unanswerable_queries{suffix}"] = float(len(rates["nobody"] + rates["other box"]))
+            figures[f"{kind}_{name.replace(' ', '_')}{suffix}"] = float(np.mean(values >= FLOOR))
+        figures[f"kept_answers{suffix}"] = float(np.mean([np.mean(best[name] >= FLOOR) for name in ANSWERABLE]))
+        figures[f"false_answer_rate{suffix}"] = float(np.mean(certain >= FLOOR))
+        figures[f"unanswerable_queries{suffix}"] = float(len(certain))
+        for keep in (0.9, 0.95, 0.99):
+            floor = np.mean([np.quantile(best[name], 1 - keep) for name in ANSWERABLE])
+            figures[f"false_answer_rate_keeping_{keep:.2f}{suffix}"] = float(np.mean(certain >= floor))
+            gone = float(np.mean(best["category gone"] >= floor))
+            figures[f"false_answers_category_gone_keeping_{keep:.2f}{suffix}"] = gone
     return figures | calibration(world)
 
 
-def answered(cases: Sequence[Case]) -> list[bool]:
-    return [not case.index.search([case.query.search])[0].nothing_fits for case in cases]
+def surest(case: Case) -> float:
+    """Return the probability of the best hit."""
+    return float(np.max(probability(case.index.evidence(case.query.search, 1)[1]), initial=0.0))
 
 
 def calibration(world: Worlds) -> Figures:

@@ -7,9 +7,8 @@ tools count as found and which are taken away before it is asked; a query with n
 What unanswerable can mean among 90,000 tools: `nobody` holds requests that no remote interface can meet (physical
 acts, impossible wishes), checked by hand to name no digital service. The other two kinds are exact only inside a
 smaller world: `category gone` asks ToolBench requests after every API of the wanted APIs' categories was removed,
-`other box` asks for one API's operation in a toolbox of twelve APIs of other providers and other categories. Both
-keep a few requests that something left can partly serve, so a false answer rate of 0 is neither reachable nor wanted
-there.
+`other box` asks for one API's operation in a toolbox of one, three or twelve APIs of other categories. Both keep a
+few requests that something left can partly serve, so a false answer rate of 0 is neither reachable nor wanted there.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -26,14 +25,14 @@ import orjson
 
 from paraagent.catalog.store import Catalog
 from paraagent.search.search import SearchIndex
-from paraagent.types import JsonObject, JsonValue, Search, Tool
+from paraagent.types import EffectKind, JsonObject, JsonValue, Search, Tool
 
 T = TypeVar("T")
 GROUPS = ("G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction")
 DATA = Path("../shared/data/stabletoolbench")
 """Where the files are looked for unless told otherwise."""
-BOX = 12
-"""APIs in a small toolbox."""
+BOX = (1, 3, 12)
+"""How many APIs a small toolbox may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,7 @@ class Worlds:
     sets: dict[str, tuple[list[Case], list[Case]]]
 
 
-ANSWERABLE = ("toolbench alone", "toolbench mixed", "catalog slots", "box")
-UNANSWERABLE = ("category gone", "nobody", "other box")
+ANSWERABLE = ("toolbench alone", "toolbench mixed", "catalog slots", "catalog brief", "box")
 
 
 def worlds(data: Path, catalog: Catalog) -> Worlds:
@@ -90,7 +88,8 @@ def worlds(data: Path, catalog: Catalog) -> Worlds:
     sets = {
         "toolbench alone": inside(alone, (first, second)),
         "toolbench mixed": inside(mixed, (first, second)),
-        "catalog slots": inside(mixed, halves(slots(tools, 800, seed=33))),
+        "catalog slots": inside(mixed, halves(slots(tools, 800, 33, reworded, same_text))),
+        "catalog brief": inside(mixed, halves(slots(tools, 400, 34, brief, same_thing))),
         "nobody": inside(mixed, halves(nobody())),
         "category gone": (category_gone(alone, apis, first), category_gone(alone, apis, second)),
     }
@@ -167,29 +166,55 @@ _CLAUSE = re.compile(
 )
 
 
-def slots(tools: Sequence[Tool], count: int, seed: int) -> list[Query]:
-    """Ask for catalog tools in other words: the description's first sentence with verbs swapped and words left out.
+Phrase = Callable[[Tool, random.Random], str | None]
+Kin = Callable[[Tool], tuple[str, str]]
 
-    Half of the tools are drawn by provider, so that the four big clouds are not all there is; most queries name
-    the service. A tool of the same provider with the same description counts as found.
+
+def slots(tools: Sequence[Tool], count: int, seed: int, phrase: Phrase, kin: Kin) -> list[Query]:
+    """Ask for catalog tools in other words; every tool of the same kin counts as found.
+
+    Half of the tools are drawn by provider, so that the four big clouds are not all there is.
     """
     rng = random.Random(seed)
     by_provider: dict[str, list[Tool]] = defaultdict(list)
-    twins: dict[tuple[str, str], set[str]] = defaultdict(set)
+    families: dict[tuple[str, str], set[str]] = defaultdict(set)
     for tool in tools:
         by_provider[tool.provider].append(tool)
-        twins[tool.provider, tool.description].add(tool.name)
+        families[kin(tool)].add(tool.name)
     queries: list[Query] = []
     while len(queries) < count:
         tool = rng.choice(by_provider[rng.choice(sorted(by_provider))] if rng.random() < 0.5 else tools)
-        text = reworded(tool, rng)
+        text = phrase(tool, rng)
         if text:
-            wanted = frozenset(twins[tool.provider, tool.description])
-            slot = " ".join(text.split()[:4]) if rng.random() < 0.5 else ""
-            queries.append(Query(text, wanted, "catalog", slot))
+            slot = " ".join(text.split()[:4]) if rng.random() < 0.3 else ""
+            queries.append(Query(text, frozenset(families[kin(tool)]), "catalog", slot))
     return queries
 
 
+def same_text(tool: Tool) -> tuple[str, str]:
+    """Kin of a tool asked for by its description: same provider, same description."""
+    return tool.provider, tool.description
+
+
+def same_thing(tool: Tool) -> tuple[str, str]:
+    """Kin of a tool asked for by verb and noun: same effect, same resource."""
+    return tool.effect, tool.resource
+
+
+def brief(tool: Tool, rng: random.Random) -> str | None:
+    """Return a request of two or three words, as `remove order`; None for a tool without resource or plain verb."""
+    if not tool.resource or tool.effect == "action":
+        return None
+    verb = rng.choice(_VERBS_OF[tool.effect])
+    return f"{verb} {tool.resource.replace('_', ' ')}{rng.choice(('', 's'))}".strip()
+
+
+_VERBS_OF: dict[EffectKind, tuple[str, ...]] = {
+    "read": ("get", "list", "find", "show", ""),
+    "create": ("create", "add", "make"),
+    "update": ("update", "change", "edit"),
+    "delete": ("delete", "remove"),
+}
 _SYNONYMS = {
     "get": ("fetch", "retrieve", "look up", "show"),
     "gets": ("fetch", "look up", "show me"),
@@ -243,7 +268,7 @@ def category_gone(index: SearchIndex, tools: Sequence[Tool], queries: Iterable[Q
 
 
 def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Case]:
-    """Ask for an operation in a toolbox of twelve APIs; every other toolbox holds it."""
+    """Ask for an operation in a toolbox of one, three or twelve APIs; every other toolbox holds it."""
     rng = random.Random(seed)
     by_api: dict[tuple[str, str], list[Tool]] = defaultdict(list)
     for tool in tools:
@@ -252,20 +277,18 @@ def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Case]:
     cases: list[Case] = []
     while len(cases) < count:
         target = rng.choice(by_api[rng.choice(apis)])
-        text = reworded(target, rng)
-        others = [
-            api
-            for api in rng.sample(apis, 3 * BOX)
-            if api[0] != target.provider and by_api[api][0].category != target.category
-        ][:BOX]
-        if not text or not target.category:
+        phrase, kin = rng.choice(((reworded, same_text), (reworded, same_text), (brief, same_thing)))
+        text, size = phrase(target, rng), rng.choice(BOX)
+        others = [api for api in rng.sample(apis, 4 * size) if by_api[api][0].category not in ("", target.category)]
+        if not text or len(others) < size:
             continue
-        box = [tool for api in others for tool in by_api[api]]
         answerable = len(cases) % 2 == 0
-        if answerable:
-            box += by_api[target.provider, target.api]
-        twins = frozenset(tool.name for tool in box if answerable and tool.description == target.description)
-        query = Query(text, twins, "box" if answerable else "other box")
+        held = [(target.provider, target.api), *others[1:size]] if answerable else others[:size]
+        box = [tool for api in held for tool in by_api[api]]
+        if not answerable and any(target.resource in (tool.resource, "") for tool in box):
+            continue
+        wanted = frozenset(tool.name for tool in box if kin(tool) == kin(target))
+        query = Query(text, wanted if answerable else frozenset(), "box" if answerable else "other box")
         cases.append(Case(SearchIndex.build_in_memory(box), query))
     return cases
 

@@ -20,7 +20,8 @@ from paraagent.search.fields import FIELDS, Weights, texts
 from paraagent.types import Tool
 
 NAME, SERVICE, SUMMARY, DESCRIPTION = (1 << FIELDS.index(f) for f in ("name", "service", "summary", "description"))
-EFFECT = 1 << FIELDS.index("effect")
+_COVERED = (NAME, SERVICE, SUMMARY, NAME | SERVICE, NAME | SERVICE | SUMMARY | DESCRIPTION)
+"""Parts of a tool that get a bonus for being covered, in the order of `Weights.coverage`, `head`, `gist`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Rows:
 class Lexicon:
     """The index proper; postings of term t are `starts[t]` to `starts[t + 1]`, in the order of tools."""
 
+    size: int
+    """How many tools there are."""
     vocabulary: dict[str, int]
     starts: NDArray[np.int64]
     """(terms + 1,)"""
@@ -51,12 +54,10 @@ class Lexicon:
     """(postings,): the fields of the tool that hold the term."""
     idf: NDArray[np.float32]
     """(terms,)"""
-    masses: NDArray[np.float32]
-    """(3, tools): sum of idf over the terms of name, service and summary."""
 
     def scores(self, terms: Iterable[tuple[int, float]]) -> NDArray[np.float32]:
         """Return the score of every tool, (tools,), for weighted terms."""
-        total = np.zeros(self.masses.shape[1], np.float32)
+        total = np.zeros(self.size, np.float32)
         for term, weight in terms:
             postings = slice(self.starts[term], self.starts[term + 1])
             impacts = self.impacts[postings]
@@ -116,21 +117,16 @@ def weigh(rows: Rows, weights: Weights) -> Lexicon:
     holders = np.bincount(terms, minlength=len(rows.vocabulary))
     idf = np.log1p((tools - holders + 0.5) / (holders + 0.5)).astype(np.float32)
     impacts = idf[terms] * frequency * (weights.saturation + 1) / (weights.saturation + frequency)
-    masses = []
     for fields, bonus in zip(_COVERED, (*weights.coverage, weights.head, weights.gist), strict=True):
         inside = (masks & fields) > 0
         mass = np.bincount(docs[inside], idf[terms[inside]], tools).astype(np.float32)
         impacts += bonus * idf[terms] * inside / (mass[docs] + weights.slack)
-        masses.append(mass)
     return Lexicon(
+        size=tools,
         vocabulary={term: number for number, term in enumerate(rows.vocabulary)},
         starts=np.concatenate(([0], np.cumsum(holders))),
         docs=docs.astype(np.int64),
         impacts=impacts.astype(np.float32),
         masks=masks,
         idf=idf,
-        masses=np.array(masses[:3], np.float32),
     )
-
-
-_COVERED = (NAME, SERVICE, SUMMARY, NAME | SERVICE, NAME | SERVICE | SUMMARY | DESCRIPTION)

@@ -32,7 +32,7 @@ class Query:
     intent: float
     """Weight of each effect."""
     unknown: int
-    """Different words that no tool holds, numbers and mixed literals aside."""
+    """Different words that no tool holds; names and numbers aside, since they tend to be arguments."""
 
     def weighted(self) -> list[tuple[int, float]]:
         return [*zip(self.terms, self.weights, strict=True), *((effect, self.intent) for effect in self.effects)]
@@ -49,7 +49,8 @@ def read(search: Search, lexicon: Lexicon, weights: Weights) -> Query:
             counts[stem(word)] += 1
             spelled.setdefault(stem(word), word)
     vocabulary = lexicon.vocabulary
-    unknown = sum(term not in vocabulary and term.isalpha() for term in counts)
+    names = {part for word in text.split() if word.lstrip("\"'`([")[:1].isupper() for part in parts(word)}
+    unknown = sum(t not in vocabulary and t.isalpha() and spelled[t] not in names for t in counts)
     for name in compounds(text):
         counts[name] += 1
         spelled.setdefault(name, name)

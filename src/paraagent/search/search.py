@@ -26,7 +26,7 @@ from paraagent.search.query import Query, read
 from paraagent.search.verdict import FLOOR, evidence, probability
 from paraagent.types import Found, Hit, Search, Tool
 
-VERSION = 3
+VERSION = 4
 """Raise it whenever the same tools would give another index."""
 WEIGHTS = Weights()
 SURE = 0.99
@@ -97,16 +97,14 @@ class SearchIndex:
 
     def evidence(self, search: Search, k: int) -> tuple[list[str], NDArray[np.float64]]:
         """Return the best k tools' names and the features, (k, features), that `probability` judges them by."""
-        query, docs = self._rank(search, k)
-        return [self._names[doc] for doc in docs], evidence(self._lexicon, query, docs)[0]
+        query, docs, scores = self._rank(search, k)
+        return [self._names[doc] for doc in docs], evidence(self._lexicon, query, scores)
 
     def _search(self, search: Search, k: int) -> Found:
-        query, docs = self._rank(search, k)
-        features, masks = evidence(self._lexicon, query, docs)
-        sure = probability(features)
-        hits = [
-            Hit(self._tool(doc), round(float(sure[i]), 4), _reason(query, masks[:, i])) for i, doc in enumerate(docs)
-        ]
+        query, docs, scores = self._rank(search, k)
+        sure = probability(evidence(self._lexicon, query, scores)).round(4).tolist()
+        masks = self._lexicon.matches(query.terms, docs)
+        hits = [Hit(self._tool(doc), sure[i], _reason(query, masks[:, i])) for i, doc in enumerate(docs)]
         exact = self._exact(search)
         if exact is not None:
             rest = [hit for hit in hits if hit.tool.name != self._names[exact]]
@@ -114,12 +112,14 @@ class SearchIndex:
         fits = any(hit.score >= FLOOR for hit in hits)
         return Found(search, tuple(hits) if fits else (), len(self), not fits)
 
-    def _rank(self, search: Search, k: int) -> tuple[Query, NDArray[np.int64]]:
+    def _rank(self, search: Search, k: int) -> tuple[Query, NDArray[np.int64], NDArray[np.float32]]:
+        """Return the query as read, the best k tools and their scores."""
         query = read(search, self._lexicon, WEIGHTS)
         scores = self._lexicon.scores(query.weighted())
         if self._hidden is not None:
             scores[self._hidden] = 0
-        return query, _best(scores, k)
+        docs = _best(scores, k)
+        return query, docs, scores[docs]
 
     def _exact(self, search: Search) -> int | None:
         """Return the tool that the query names: as a whole, or as one of its words with an underscore."""
@@ -150,7 +150,9 @@ def _index(tools: Iterable[Tool]) -> tuple[Lexicon, list[str]]:
 
 
 def _pack(lexicon: Lexicon, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    arrays = {f.name: getattr(lexicon, f.name) for f in dataclasses.fields(lexicon) if f.name != "vocabulary"}
+    arrays = {
+        f.name: getattr(lexicon, f.name) for f in dataclasses.fields(lexicon) if f.name not in ("size", "vocabulary")
+    }
     texts = {"vocabulary": lexicon.vocabulary, "names": names}
     return arrays | {key: np.frombuffer("\n".join(text).encode(), np.uint8) for key, text in texts.items()}
 
@@ -159,7 +161,7 @@ def _unpack(arrays: Mapping[str, NDArray[Any]]) -> tuple[Lexicon, list[str]]:
     texts = {key: arrays[key].tobytes().decode() for key in ("vocabulary", "names")}
     terms, names = (text.split("\n") if text else [] for text in texts.values())
     kept = {key: array for key, array in arrays.items() if key not in texts}
-    return Lexicon(vocabulary={term: i for i, term in enumerate(terms)}, **kept), names
+    return Lexicon(size=len(names), vocabulary={term: i for i, term in enumerate(terms)}, **kept), names
 
 
 def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
