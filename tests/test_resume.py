@@ -18,8 +18,9 @@ from paraagent.clock import VirtualClock
 from paraagent.errors import ToolFailure, TraceError
 from paraagent.protocol.render import render_turn
 from paraagent.trace.events import CallEnd, CallStart, EpisodeEnd, EpisodeStart, Event, TurnText
+from paraagent.trace.reader import load
 from paraagent.trace.recorder import Recorder
-from paraagent.trace.view import EpisodeView, load
+from paraagent.trace.view import EpisodeView
 from paraagent.types import Call, Effects, Found, Hit, JsonObject, JsonValue, Reply, Search, Tool
 
 TOOLS = {

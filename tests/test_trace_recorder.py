@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from paraagent.errors import TraceError
 from paraagent.trace.events import CallEnd, CallStart, EpisodeStart, Event, Note, TurnText
+from paraagent.trace.reader import load
 from paraagent.trace.recorder import Recorder, redactor
-from paraagent.trace.view import load
 from paraagent.types import JsonValue
 
 START = EpisodeStart(1, "run", "ep-1", "What is up?", "rules")

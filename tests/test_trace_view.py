@@ -24,8 +24,9 @@ from paraagent.trace.events import (
     TurnText,
 )
 from paraagent.trace.measures import critical_chain
+from paraagent.trace.reader import load
 from paraagent.trace.recorder import Recorder
-from paraagent.trace.view import EpisodeView, load
+from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject, Message
 
 START = EpisodeStart(1, "run", "ep-1", "What is up?", "rules")

@@ -62,7 +62,7 @@ def show(
     """Print every term of an episode's reward with its reason: per turn, per phase, for the whole."""
     from paraagent.reward.rules import rules as preset
     from paraagent.reward.score import score
-    from paraagent.trace.view import load
+    from paraagent.trace.reader import load
 
     out = Output(as_json)
     view = load(trace)
@@ -89,7 +89,7 @@ def audit(
     from paraagent.reward.audit import audit as examine
     from paraagent.reward.rules import rules as preset
     from paraagent.reward.score import score
-    from paraagent.trace.view import load
+    from paraagent.trace.reader import load
 
     out = Output(as_json)
     paths = sorted(run.glob("traces/*.jsonl"))

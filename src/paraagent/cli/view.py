@@ -20,8 +20,8 @@ def view(
     """Tell one episode readably: its phases, searches and calls on a time axis, its answer and the verdict."""
     import msgspec
 
+    from paraagent.trace.reader import load
     from paraagent.trace.text import tell
-    from paraagent.trace.view import load
 
     out = Output(as_json)
     found = load(_file(trace))

@@ -18,7 +18,7 @@ import orjson
 
 from paraagent.errors import EnvironmentFault, TraceError, UsageError
 from paraagent.evaluate.summary import Summary, summarise
-from paraagent.trace import view
+from paraagent.trace import reader
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject
@@ -80,7 +80,7 @@ class RunDirectory:
         if not path.exists():
             return None
         try:
-            found = view.load(path)
+            found = reader.load(path)
         except TraceError:
             found = None
         if found is not None and found.end is not None and not found.end.mask_sample:

@@ -18,7 +18,7 @@ import msgspec
 
 from paraagent.errors import TraceError
 from paraagent.trace.events import Event
-from paraagent.trace.view import unfinished
+from paraagent.trace.reader import unfinished
 
 _MAX_DEPTH = 100
 _encode = msgspec.json.Encoder(enc_hook=str).encode

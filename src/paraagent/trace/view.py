@@ -1,7 +1,7 @@
 """Reads an episode back from its events: turns, phases, calls, messages and how it ended.
 
 Place in the flow: layer 1; rewards, demonstrations, evaluation, resume and viewers see an episode only through
-`EpisodeView`, whether it comes from a file (`load`) or still runs. Text stays raw here: parsing a turn is the
+`EpisodeView`, whether it comes from a file (`reader.load`) or still runs. Text stays raw here: parsing a turn is the
 protocol's business, so a turn's kind is derived from what happened in it.
 Limits: a whole trace is held in memory.
 """
@@ -12,13 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-
-import msgspec
 
 from paraagent.errors import TraceError
 from paraagent.trace.events import (
-    TRACE_VERSION,
     CallEnd,
     CallStart,
     EpisodeEnd,
@@ -31,8 +27,6 @@ from paraagent.trace.events import (
 )
 from paraagent.trace.measures import Measures, measure
 from paraagent.types import JsonObject, Message, TurnKind
-
-_decoder = msgspec.json.Decoder(Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,80 +222,6 @@ class EpisodeView:
                 "execution" if calls else "exploration" if searches else "answer" if answers else "invalid"
             )
             yield TurnView(message, kind, searches, calls, tuple(e for e in caused if isinstance(e, Note)))
-
-
-def load(path: Path) -> EpisodeView:
-    """Read a trace file; a last line cut short is left out and reported as `torn`.
-
-    Raises:
-        TraceError: the file cannot be read, is no trace, or is damaged; names the file and the line.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as err:
-        raise TraceError(f"{path}: cannot read the trace ({err.strerror})") from err
-    *lines, rest = data.split(b"\n")
-    torn = bool(rest and lines) and not _is_json(rest)
-    if rest and not torn:
-        lines.append(rest)
-    if not lines:
-        raise TraceError(f"{path}: the file is empty, so it holds no trace")
-    events = [_event(path, number, line) for number, line in enumerate(lines, 1)]
-    try:
-        return EpisodeView(events, torn=torn)
-    except TraceError as err:
-        raise TraceError(f"{path}: {err}") from err
-
-
-def unfinished(path: Path) -> tuple[list[Event], int]:
-    """Return the events of a stopped episode, and how many bytes of its file they take.
-
-    Raises:
-        TraceError: the trace cannot be read, is damaged, or its episode has come to an end.
-    """
-    found = load(path)
-    events = list(found.events)
-    if found.end is not None:
-        if not found.end.mask_sample:
-            raise TraceError(f"{path}: the episode has ended ({found.end.stop_reason}): there is nothing to resume")
-        events.pop()
-    lines = path.read_bytes().splitlines(keepends=True)[: len(events)]
-    if not lines[-1].endswith(b"\n"):
-        raise TraceError(f"{path}: holds no complete event")
-    return events, sum(map(len, lines))
-
-
-class _Head(msgspec.Struct):
-    """What every line has, whatever its version."""
-
-    event: str
-    version: int = 0
-
-
-def _event(path: Path, number: int, line: bytes) -> Event:
-    where = f"{path}, line {number}"
-    try:
-        head = msgspec.json.decode(line, type=_Head)
-    except (msgspec.DecodeError, RecursionError) as err:
-        if number == 1:
-            raise TraceError(f"{path}: not a trace: the first line is no event ({err})") from err
-        raise TraceError(f"{where}: damaged: {err}") from err
-    if head.version > TRACE_VERSION:
-        raise TraceError(
-            f"{where}: written by a newer version ({head.version}, this one reads {TRACE_VERSION}): update"
-        )
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError) as err:
-        raise TraceError(f"{where}: cannot read event {head.event[:40]!r}: {err}") from err
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 def _join(events: Sequence[Event]) -> tuple[CallView, ...]:
