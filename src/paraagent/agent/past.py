@@ -23,7 +23,7 @@ from paraagent.trace.events import (
     SearchDone,
     TurnText,
 )
-from paraagent.types import Call, Found, Hit, Reply, Result, Search, Tool, ToolError, Usage
+from paraagent.types import Call, Found, Hit, JsonObject, Reply, Result, Search, Tool, ToolError, Usage
 
 _UNKNOWN = "the run stopped while this write was under way; it may have happened"
 _Key = tuple[str, int, int, str]
@@ -99,6 +99,11 @@ class Past:
     def starts(self, turn: int) -> list[CallStart]:
         """Return the calls of a turn that were dispatched, in call order."""
         return [self._starts[key] for key in sorted(self._starts) if key[0] == turn]
+
+    def writes(self) -> list[tuple[str, JsonObject]]:
+        """Return the successful calls that may have written, in the order they ended: tool name and arguments."""
+        writing = {key for key, start in self._starts.items() if start.writes or start.exclusive}
+        return [(end.name, end.arguments) for key, end in self._ends.items() if key in writing and end.error is None]
 
     def _result(self, turn: int, index: int, call: Call) -> Result | None:
         end, start = self._ends.get((turn, index)), self._starts.get((turn, index))

@@ -22,6 +22,7 @@ app.add_typer(catalog.app, name="catalog")
 app.command()(catalog.search)
 app.add_typer(tasks.app, name="tasks")
 app.command()(run.run)
+app.command()(run.resume)
 app.command()(view.view)
 app.add_typer(reward.app, name="reward")
 

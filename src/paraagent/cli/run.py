@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import play
+from paraagent.cli import play, real_tools
+from paraagent.cli import request as request_command
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
+from paraagent.cli.config import RunConfig
 from paraagent.cli.output import EXIT_FAILED, JsonFlag, Output, guarded
 from paraagent.errors import UsageError
 
@@ -65,6 +67,19 @@ def run(
     fail_under: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Exit with 1 if the success rate is below this.")
     ] = None,
+    mcp: real_tools.Mcp = None,
+    openapi: real_tools.OpenApi = None,
+    functions: real_tools.Functions = None,
+    auth: real_tools.Auth = None,
+    effect: real_tools.Effect = None,
+    trust: real_tools.Trust = None,
+    allow_writes: real_tools.AllowWrites = False,
+    allow_write: real_tools.AllowWrite = None,
+    ask: real_tools.Ask = False,
+    allow_private: real_tools.AllowPrivate = False,
+    with_catalog: Annotated[
+        bool, typer.Option("--with-catalog", help="Mix the simulated tools of the catalog with the real ones.")
+    ] = False,
     out_dir: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Run directory; runs/<time> unless given.")
     ] = None,
@@ -72,15 +87,16 @@ def run(
     catalog: CatalogPath = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run an agent in the simulated open world and print what it achieved.
+    """Run an agent and print what it achieved: on sampled tasks, or on a request of your own.
 
-    Without a request it works on held-out tasks of every kind and a program verifies each. With one it does what you
-    ask, in the simulated world. A run that was stopped goes on where it was if you name the same --out again.
+    Without a request it works on held-out tasks of every kind in the simulated world, and a program verifies each.
+    With one it does what you ask, with the real tools you name (--mcp, --openapi, --functions), else in the simulated
+    world. A run of tasks that was stopped goes on with the same --out; a request goes on with `paraagent resume`.
     """
     out = Output(as_json)
     if policy is None:
         policy = PolicyName.http if model else PolicyName.rules
-    config = play.RunConfig(
+    config = RunConfig(
         policy=policy.value,
         model=model,
         base_url=base_url,
@@ -101,6 +117,17 @@ def run(
         top_k=top_k,
         temperature=temperature,
         hostile_rate=hostile_rate,
+        mcp=tuple(map(str, mcp or ())),
+        openapi=tuple(openapi or ()),
+        functions=tuple(map(str, functions or ())),
+        auth=tuple(auth or ()),
+        effect=tuple(effect or ()),
+        trust=tuple(trust or ()),
+        allow_writes=allow_writes,
+        allow_write=tuple(allow_write or ()),
+        ask=ask,
+        allow_private=allow_private,
+        with_catalog=with_catalog,
     )
     if policy is PolicyName.http and not model:
         raise UsageError("--policy http needs --model (and --base-url for an endpoint of your own)")
@@ -108,12 +135,29 @@ def run(
     if request is not None:
         if policy is PolicyName.oracle:
             raise UsageError("the oracle only knows sampled tasks: use --policy rules or http for a request")
-        play.request(request, config, api_key_env, directory, overwrite, catalog, out)
+        request_command.play(request, config, api_key_env, directory, overwrite, catalog, out)
         return
+    if config.real_tools():
+        raise UsageError('real tools need a request to work on: paraagent run "what to do" --mcp ...')
     summary = play.tasks(config, api_key_env, directory, overwrite, concurrency, catalog, out)
     if fail_under is not None and summary.overall.success < fail_under:
         out.text.print(f"success {summary.overall.success:.3f} is under {fail_under}", style="red")
         raise typer.Exit(EXIT_FAILED)
+
+
+@guarded
+def resume(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The trace of a request that was stopped.")],
+    api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
+    catalog: CatalogPath = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Go on with a request that was stopped, by Ctrl-C, a crash or a dead endpoint, from its trace.
+
+    Finished calls are not done again. A write that was under way comes back as `outcome_unknown`, with the advice to
+    look before writing again; reads run again. The same model, tools and settings are used as before.
+    """
+    request_command.resume(trace, api_key_env, catalog, Output(as_json))
 
 
 def _fresh_directory() -> Path:

@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from paraagent.agent.loop import Loop
+from paraagent.agent.past import Past
 from paraagent.agent.policies.oracle import OraclePolicy
 from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
@@ -72,9 +73,15 @@ class Arena:
         run: str = "run",
         config: JsonObject | None = None,
         on_event: Callable[[Event], None] | None = None,
+        past: Past | None = None,
     ) -> EpisodeEnd:
-        """Play one task; a task without a kind of check (`request_task`) gets no verdict."""
+        """Play one task; one without checks (`request_task`) gets no verdict.
+
+        With a `past` the episode goes on from there: what it wrote is done again in the new world, and not recorded.
+        """
+        past = past or Past()
         clock = VirtualClock()
+        clock.advance(past.at)
         toolbox = SimulatedToolbox(
             self.catalog,
             self.index,
@@ -85,32 +92,37 @@ class Arena:
             hostile_rate=self.hostile_rate,
         )
 
+        for name, arguments in past.writes():
+            toolbox.repeat(name, arguments)
+
         def judge(results: Sequence[Result], answer: str | None) -> Verdict:
             return verify(task, Outcome(tuple(results), toolbox.world.hash(), answer), self.catalog.get)
 
         verifiable = bool(task.final_state)
-        start = EpisodeStart(
-            version=TRACE_VERSION,
-            run=run,
-            episode=task.id,
-            request=task.request,
-            policy=policy.name,
-            task=cast(JsonObject, msgspec.to_builtins(task)) if verifiable else None,
-            seed=task.seed,
-            config=config or {},
-            software=self.software(),
-        )
+        start = episode_start(task, policy, run, config or {}, {"catalog": self.catalog.digest})
         verifier = judge if verifiable else None
-        loop = Loop(start, policy, toolbox, clock, recorder, self.settings, verify=verifier, on_event=on_event)
+        loop = Loop(
+            start, policy, toolbox, clock, recorder, self.settings, verify=verifier, on_event=on_event, past=past
+        )
         return await loop.run()
 
-    def software(self) -> JsonObject:
-        """Return the versions a trace names, so that an episode can be repeated."""
-        return {
-            "paraagent": version("paraagent"),
-            "python": platform.python_version(),
-            "catalog": self.catalog.digest,
-        }
+
+def episode_start(
+    task: Task, policy: Policy, run: str, config: JsonObject, digests: JsonObject | None = None
+) -> EpisodeStart:
+    """Return the first event of an episode, with the versions and digests that it takes to repeat it."""
+    versions: JsonObject = {"paraagent": version("paraagent"), "python": platform.python_version()}
+    return EpisodeStart(
+        version=TRACE_VERSION,
+        run=run,
+        episode=task.id,
+        request=task.request,
+        policy=policy.name,
+        task=cast(JsonObject, msgspec.to_builtins(task)) if task.final_state else None,
+        seed=task.seed,
+        config=config,
+        software=versions | (digests or {}),
+    )
 
 
 def request_task(request: str, seed: int = 0) -> Task:
