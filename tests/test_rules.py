@@ -51,6 +51,7 @@ def test_a_request_is_read_as_parts_with_steps_and_facts() -> None:
         ("Create a subscription with URL https://a.example on Increase.", "Increase"),
         ("Could you get all templates in www.zoomconnect.com?", "www.zoomconnect.com"),
         ("Update the brand with ID 20.", ""),
+        ("Please send a note about A1 on opendatasoft.", "opendatasoft"),
         ('Send "Greetings from Oslo" to A1.', ""),
     ],
 )
@@ -119,7 +120,9 @@ def test_the_named_service_and_the_verb_decide_between_equal_tools() -> None:
 
 def test_links_need_the_same_type() -> None:
     numbered = tool("by_number", {"order_id": {"type": "integer"}}, ["order_id"])
-    assert link("order_id", GET, [MAKE]) == (0, "id")
+    found = link("order_id", GET, [MAKE])
+    assert found is not None
+    assert (found.step, found.path) == (0, "id")
     assert link("order_id", numbered, [MAKE]) is None
 
 

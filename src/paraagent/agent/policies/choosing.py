@@ -41,6 +41,16 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """Where a parameter's value comes from."""
+
+    step: int
+    path: str
+    trust: float
+    """What the link adds to a choice: names that agree speak for it, a mere `id` against it."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Option:
     """One candidate for one step, scored alone."""
 
@@ -69,8 +79,8 @@ def choose(
     return max(choices, key=lambda choice: choice.score)
 
 
-def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> tuple[int, str] | None:
-    """Return which earlier step's answer holds a parameter's value, and where; the nearest step first."""
+def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> Link | None:
+    """Return which earlier step's answer holds a parameter's value; the nearest step first."""
     identity = parameter_identity(consumer, parameter)
     tail = noun(parameter)[-1:]
     wanted = _type(consumer, parameter)
@@ -83,9 +93,9 @@ def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> tuple[int
         exact = [leaf for leaf in found if leaf.identity == identity]
         near = [leaf for leaf in found if identity.endswith(leaf.identity) or leaf.identity.endswith(identity)]
         bare = [leaf for leaf in found if tail and tail[0] in BARE_WORDS and words(leaf.path)[-1:] == tail]
-        for group in (exact, near, bare):
+        for group, trust in ((exact, 0.5), (near, 0.2), (bare, -0.5)):
             if group:
-                return position, min(group, key=_depth).path
+                return Link(position, min(group, key=_depth).path, trust)
     return None
 
 
@@ -121,11 +131,12 @@ def _combine(part: Part, name: str, options: Sequence[_Option]) -> Choice:
                 complete = False
                 score -= 3.0
                 continue
-            arguments[parameter] = f"${name}{found[0] + 1}.{found[1]}"
+            arguments[parameter] = f"${name}{found.step + 1}.{found.path}"
             linked += 1
+            score += found.trust
         if position and not linked:
             score -= 1.0
-        score += option.score + 0.5 * linked
+        score += option.score
         calls.append(Call(option.tool.name, arguments, f"{name}{position + 1}"))
     score += _fact_fit(part.facts, tools[-1])
     if len({(tool.provider, tool.api) for tool in tools}) > 1:

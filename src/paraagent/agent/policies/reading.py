@@ -23,6 +23,7 @@ _AT_START = re.compile(
     r"(?i:on|in|with|using)\s+([^\s,]+(?:\s[^\s,]+){0,5}?)(?=,\s)|"
     r"(?i:with)\s+([A-Z][\w.&'+-]*(?:\s+(?:(?:of|for|and|the)\s+)?[A-Z0-9][\w.&'+-]*)*)"
 )
+_AT_END = re.compile(r"\s(?:on|in|using|with)\s+([a-z][a-z]{3,})[.?!]?$")
 _ASK = re.compile(
     r"(?:,?\s*\b(?:and|then|also|please)\b\s*)*,?\s*\b(?:tell me|give me|let me know|report(?: back)?|"
     r"i(?:'d like| need| want) to know|(?:what|all) i (?:need|want)(?: from it)? is|find out)\s+"
@@ -82,7 +83,8 @@ def service_in(text: str) -> str:
         return (at_start[1] or at_start[2]).strip(" .,'")
     found = [match for match in _SERVICE.finditer(body) if not re.fullmatch(r"[A-Z]?\d[\w-]*", match[1])]
     if not found:
-        return ""
+        last = _AT_END.search(body)
+        return last[1] if last else ""
     chosen = found[0] if found[0].start() <= start + 1 else found[-1]
     return chosen[1].strip(" .,'")
 
@@ -97,8 +99,9 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _continues(sentence: str) -> bool:
-    """Tell whether a sentence goes on with the part before it: it names no service of its own."""
-    return not service_in(sentence)
+    """Tell whether a sentence goes on with the part before it: it names no service, and follows up or asks."""
+    follows = _GOES_ON.match(sentence) or _ASK.match(sentence) or _WHAT_IS.match(sentence)
+    return not service_in(sentence) and follows is not None
 
 
 def _is_noise(sentence: str) -> bool:
