@@ -9,6 +9,7 @@ import pytest
 
 from paraagent.catalog.store import Catalog
 from paraagent.env import behave
+from paraagent.env.effects import effects as declared
 from paraagent.env.interface import Interfaces
 from paraagent.env.task import Entity
 from paraagent.env.world import World
@@ -87,6 +88,14 @@ def test_a_filter_holds_for_the_list_and_for_later_reads(call: Caller) -> None:
     customer = call("pinecart_list_customers")["data"][0]["id"]
     theirs = call("pinecart_list_orders", customer_id=customer)["data"]
     assert {call("pinecart_get_order", order_id=order["id"])["customer_id"] for order in theirs} == {customer}
+
+
+def test_what_a_search_finds_speaks_of_what_was_sought(call: Caller) -> None:
+    found = call("pinecart_search_products", query="winter boots")["results"]
+    assert found
+    assert all("winter boots" in product["title"].lower() for product in found)
+    assert call("pinecart_get_product", product_id=found[0]["id"])["title"] == found[0]["title"]
+    assert call("pinecart_search_products", query="desk")["results"] != found
 
 
 def test_a_change_takes_a_thing_out_of_a_filtered_list(call: Caller) -> None:
@@ -230,7 +239,7 @@ def test_effects_conflict_where_answers_could_differ(call: Caller, interfaces: I
     def effects(name: str, /, **arguments: Any) -> Effects:
         interface = interfaces.get(name)
         assert interface is not None
-        return behave.effects(world, interface, arguments)
+        return declared(world, interface, arguments)
 
     get = effects("pinecart_get_customer", customer_id=first)
     update = effects("pinecart_update_customer", customer_id=first, name="A")

@@ -15,7 +15,7 @@ from faker import Faker
 
 from paraagent.env.ids import digest, mix
 
-SIZE = 256
+SIZE = 64
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 730
 

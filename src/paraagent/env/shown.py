@@ -22,8 +22,9 @@ from paraagent.env.schemas import count, kind_of, plain, properties, same
 from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
 
-WIDTH = (24, 8, 5, 3)
+WIDTH = (24, 6, 4, 3)
 """Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
+_TITLES = frozenset({"name", "title", "label", "subject", "headline", "displayname"})
 _DEEPEST = 6
 MANY = 1_000
 """Most items of a list."""
@@ -50,6 +51,8 @@ class Shown:
         """The thing's own identifiers: field, last word of its name, form."""
         self.plain_name: str | None = None
         """The field with the thing's name, where that is not its identifier."""
+        self.title: str | None = None
+        """The field that says in words what the thing is."""
         self.salt = salt("".join(owner))
         self._link = salt("link to " + "".join(owner))
 
@@ -153,6 +156,7 @@ class Compiler:
             elif not self._field(shown, name, child, owner, depth):
                 continue
             shown.template[name] = None
+        shown.title = next((name for name, *_ in shown.choices if same(name) in _TITLES), None)
         return shown
 
     def _field(self, shown: Shown, name: str, child: JsonObject, owner: tuple[str, ...], depth: int) -> bool:
@@ -181,11 +185,11 @@ class Compiler:
 
     def _array(self, schema: JsonObject, name: str, owner: tuple[str, ...], depth: int) -> Make:
         items = schema.get("items")
-        low, high = count(schema, 0 if self._brief else 1, MANY)
-        high = min(high, low + 1)
+        low, most = count(schema, 0 if self._brief else 1, MANY)
         if not isinstance(items, dict) or not items or depth > _DEEPEST:
             return lambda key, world: cast(JsonValue, [None] * low)
         found, item = identifier(name, ()), plain(items)
+        high = min(most, low + (kind_of(item) not in ("object", "array")))
         form = shape(item, *found) if found and kind_of(item) in ("string", "integer") else None
         make = _reference(found[0], form) if found and form else self.value(items, name, owner, depth)
         unique = schema.get("uniqueItems") is True

@@ -17,6 +17,7 @@ import orjson
 from paraagent.clock import Clock
 from paraagent.env import behave
 from paraagent.env.backends import Backend
+from paraagent.env.effects import effects
 from paraagent.env.faults import Faults
 from paraagent.env.ids import digest_bytes, mix, salt
 from paraagent.env.interface import Interface, Interfaces
@@ -96,7 +97,7 @@ class SimulatedToolbox:
         return tool.provider
 
     def effects(self, tool: Tool, arguments: JsonObject) -> Effects:
-        return behave.effects(self.world, self._interface(tool), arguments)
+        return effects(self.world, self._interface(tool), arguments)
 
     async def call(self, tool: Tool, arguments: JsonObject) -> JsonValue:
         interface = self._interface(tool)
