@@ -17,6 +17,7 @@ from itertools import count
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paraagent.catalog.store import Catalog
 from paraagent.demos.demo import Demo
@@ -31,6 +32,9 @@ AHEAD = 4
 """Batches a worker may be ahead."""
 PATIENCE = 400
 """Lots in a row without anything new to keep after which making ends."""
+
+if TYPE_CHECKING:
+    Results = Queue[list[Made] | Exception]
 
 
 class Keeper:
@@ -124,7 +128,7 @@ def _together(recipe: Recipe, path: Path | None, workers: int) -> Generator[Made
     with Catalog.open(path) as catalog:
         SearchIndex.open(catalog)  # built once here rather than by every worker
     context = multiprocessing.get_context("spawn")
-    queues: list[Queue[list[Made] | Exception]] = [context.Queue(AHEAD) for _ in range(workers)]
+    queues: list[Results] = [context.Queue(AHEAD) for _ in range(workers)]
     processes = [
         context.Process(target=_work, args=(recipe, path, worker, workers, queues[worker]), daemon=True)
         for worker in range(workers)
@@ -145,7 +149,7 @@ def _together(recipe: Recipe, path: Path | None, workers: int) -> Generator[Made
             process.join()
 
 
-def _receive(results: Queue[list[Made] | Exception], process: BaseProcess) -> list[Made] | Exception:
+def _receive(results: Results, process: BaseProcess) -> list[Made] | Exception:
     while True:
         try:
             return results.get(timeout=1.0)
@@ -156,19 +160,31 @@ def _receive(results: Queue[list[Made] | Exception], process: BaseProcess) -> li
                 ) from None
 
 
-def _work(
-    recipe: Recipe, path: Path | None, worker: int, workers: int, results: Queue[list[Made] | Exception]
-) -> None:
-    """Make every n-th batch of lots for ever; the parent ends this process."""
+def _work(recipe: Recipe, path: Path | None, worker: int, workers: int, results: Results) -> None:
+    """Make every n-th batch of lots until the parent ends this process or is gone itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with Catalog.open(path) as catalog, asyncio.Runner() as runner:
             maker = Maker(catalog, SearchIndex.open(catalog), recipe)
             for batch in count(worker, workers):
                 numbers = range(batch * BATCH, (batch + 1) * BATCH)
-                results.put([runner.run(maker.make(number)) for number in numbers])
+                if not _hand_over(results, [runner.run(maker.make(number)) for number in numbers]):
+                    return
     except ParaAgentError as error:
         results.put(error)
     except Exception as error:
         results.put(RuntimeError(f"{type(error).__name__} in a worker: {error}"))
         raise
+
+
+def _hand_over(results: Results, made: list[Made]) -> bool:
+    """Wait for room in the queue and put a batch there; False if the parent was killed and nobody will take it."""
+    parent = multiprocessing.parent_process()
+    while parent is None or parent.is_alive():
+        try:
+            results.put(made, timeout=1.0)
+        except queue.Full:
+            continue
+        return True
+    results.cancel_join_thread()
+    return False

@@ -159,12 +159,14 @@ class Weaver:
     async def _coordinate(self, request: str) -> None:
         """Have the calls arranged, anew whenever other tools were picked."""
         picks = {name: desk.lead.tool for name, desk in self._desks.items() if isinstance(desk.lead, Pick)}
-        if not picks or picks == self._picks:
+        if picks == self._picks:
+            return
+        self._picks = picks
+        if not picks:
             return
         slots = tuple(desk.slot for desk in self._desks.values())
-        brief = CoordinatorBrief(request, slots, picks, self._done, self._told("coordinator"))
+        brief = CoordinatorBrief(request, slots, picks, dict(self._done), self._told("coordinator"))
         self._arrangement = await self._cast.coordinator(brief)
-        self._picks = picks
         self._replan = True
         self._think("coordinator", self._arrangement.thought)
 
@@ -217,7 +219,7 @@ class Weaver:
         slots = {other.id: other.slot for other in self._arrangement.assignments}
         producers = {up: self._picks[slots[up]] for up in assignment.after if slots.get(up) in self._picks}
         told = (*self._jobs[assignment.id].feedback, *self._told("executor"))
-        return ExecutorBrief(request, assignment, self._picks[assignment.slot], producers, self._done, told)
+        return ExecutorBrief(request, assignment, self._picks[assignment.slot], producers, dict(self._done), told)
 
     def _exploration(self, context: Context, outline: Outline, asks: Sequence[tuple[str, Ask]]) -> _Draft:
         plan = None
@@ -247,7 +249,7 @@ class Weaver:
             request=request,
             outline=outline,
             arrangement=self._arrangement.assignments,
-            done=self._done,
+            done=dict(self._done),
             given_up=tuple(desk.slot for desk in self._desks.values() if isinstance(desk.lead, GiveUp)),
             failed=tuple(job.failure for id, job in self._jobs.items() if job.failure and id not in self._done),
             feedback=self._told("answerer"),
@@ -258,7 +260,7 @@ class Weaver:
 
     async def _review(self, context: Context, draft: _Draft) -> Review:
         seen = context.messages[-1].content if context.exchanges else ""
-        return await self._cast.critic(CriticBrief(context.request, draft.kind, draft.text, seen, self._done))
+        return await self._cast.critic(CriticBrief(context.request, draft.kind, draft.text, seen, dict(self._done)))
 
     def _send_back(self, role: RoleName, reason: str) -> None:
         """Throw away what a role has made and what was made from it, and tell the role why."""
