@@ -32,6 +32,7 @@ StopReason = Literal[
     "search_limit",
     "call_limit",
     "token_limit",
+    "money_limit",
     "time_limit",
     "invalid_turns",
     "cancelled",

@@ -34,6 +34,9 @@ class Context:
     messages: list[Message] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     turns_left: int = 0
+    """1 means that the next turn must be the answer, whichever budget is the reason."""
+    reply_tokens: int | None = None
+    """The most tokens that the next turn may take, if a budget limits them."""
 
     def surfaced(self) -> dict[str, Tool]:
         """Return every tool a search has shown so far, by name, in the order of first appearance."""

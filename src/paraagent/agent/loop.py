@@ -32,8 +32,6 @@ from paraagent.trace.events import EpisodeEnd, EpisodeStart, Event, NoteKind, Se
 from paraagent.trace.recorder import Recorder
 from paraagent.types import Call, Found, Message, Policy, Result, StopReason, Toolbox, ToolError
 
-_LAST_TURN = "This is the last turn: write the <answer> now, with what is known."
-
 
 class Loop:
     """One episode.
@@ -101,10 +99,19 @@ class Loop:
         if reason := self._spending.exhausted(self._clock.now()):
             return self._finish(reason)
         self.context.turns_left = self._spending.turns_left
+        self.context.reply_tokens = self._spending.reply_tokens
+        left = self._spending.seconds_left(self._clock.now())
+        limit = asyncio.timeout(left)
         try:
-            turn = await self._ask()
+            async with limit:
+                turn = await self._ask()
         except ModelError as error:
             return self._finish("model_error", failure=str(error))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._clock.advance(left or 0.0)
+            return self._finish("time_limit")
         review = self._monitor.review(turn)
         faults = [fault.message for fault in turn.faults]
         deviations = [deviation.message for deviation in review.deviations if deviation.message not in faults]
@@ -129,19 +136,21 @@ class Loop:
         if reply is None:
             reply = await self._policy.act(self.context)
         self._clock.advance(reply.seconds)
+        ended = self._clock.now()
+        cost = self._spending.add_turn(reply.usage, ended - started)
         self._journal.emit(
             TurnText(
-                turn=self._spending.turns,
+                turn=self._spending.turns - 1,
                 text=reply.text,
                 started=started,
-                ended=self._clock.now(),
+                ended=ended,
                 input_tokens=reply.usage.input_tokens,
                 output_tokens=reply.usage.output_tokens,
                 cached_tokens=reply.usage.cached_tokens,
+                cost=cost,
             )
         )
         self.context.messages.append(Message("assistant", reply.text))
-        self._spending.add_turn(reply.usage)
         return parse(reply.text)
 
     def _answered(self, turn: Turn) -> EpisodeEnd | None:
@@ -209,7 +218,7 @@ class Loop:
             observer=self._calls,
             known=self.context.values() | {r.call.id: r.value for r in fixed if r.ok and r.call.id is not None},
             servers=self._servers,
-            deadline=self._settings.budget.seconds,
+            deadline=self._spending.deadline,
         )
 
     def _refusals(self, turn: Turn, review: Review) -> dict[int, ToolError]:
@@ -247,11 +256,11 @@ class Loop:
     def _observe(self, exchange: Exchange) -> None:
         """Append what came back to the history and to the prompt."""
         notes = list(exchange.notes)
-        if self._spending.turns_left == 1:
-            notes.append(_LAST_TURN)
-            self._note("budget", [_LAST_TURN])
         blocks = [render_found(found, self._settings.tools) for found in exchange.found]
         blocks += [render_result(result, self._settings.result_chars) for result in exchange.results]
+        if told := self._spending.last_turn(self._clock.now(), "\n".join(blocks)):
+            notes.append(told)
+            self._note("budget", [told])
         if notes:
             blocks.append(render_notes(notes))
         self.context.exchanges.append(exchange)
@@ -275,7 +284,9 @@ class Loop:
         return end
 
     def _tell(self, role: Literal["system", "user"], text: str) -> None:
-        self.context.messages.append(self._journal.prompt(Message(role, text)))
+        message = self._journal.prompt(Message(role, text))
+        self.context.messages.append(message)
+        self._spending.add_prompt(message.content)
 
     def _note(self, kind: NoteKind, messages: Sequence[str]) -> None:
         self._journal.note(self._spending.turns - 1, kind, messages)

@@ -60,6 +60,8 @@ class TurnText(_Event, frozen=True, tag="turn"):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cost: float | None = None
+    """In the currency of the table of prices; None without one."""
 
 
 class SearchDone(_Event, frozen=True, tag="search"):

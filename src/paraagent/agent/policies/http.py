@@ -4,7 +4,7 @@ Place in the flow: layer 3; the loop awaits `act` once per turn. One policy hold
 requests in flight and serves all episodes of its event loop; a rate limit that one episode meets pauses them all.
 The retries are ours and not the client library's because they also cover a stream that breaks off, waits of any
 length that the server asks for, and the shared pause.
-Limits: one choice per request, no native tool calls: actions are text in the protocol's grammar.
+Limits: one choice per request. `act` makes no native tool calls: actions are text in the protocol's grammar.
 """
 
 from __future__ import annotations
@@ -106,8 +106,19 @@ class HttpPolicy:
             ModelError: in one line what failed and what to do; `retryable` if a later attempt may work.
         """
         began = time.monotonic()
-        draft = await self._ask(context.messages, self.config.max_tokens, self.config.retries, self.config.max_wait)
+        draft = await self.complete(_as_json(context.messages), most=context.reply_tokens)
         return Reply(draft.text(), draft.usage, time.monotonic() - began)
+
+    async def complete(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] = (), *, most: int | None = None
+    ) -> Draft:
+        """Ask in the endpoint's own terms for at most so many tokens; raises as `act`.
+
+        Calls of the given tools are in the draft's `calls`.
+        """
+        limits = [limit for limit in (self.config.max_tokens, most) if limit is not None]
+        limit = min(limits, default=None)
+        return await self._ask(messages, limit, self.config.retries, self.config.max_wait, tools)
 
     async def check(self) -> None:
         """Ask for one token, to learn now rather than later whether address, key and model are right.
@@ -115,7 +126,7 @@ class HttpPolicy:
         Raises:
             ModelError: as `act`, but at the first failure; only a rate limit of a few seconds is waited out.
         """
-        await self._ask([Message("user", "Hello")], 1, retries=0, patience=5.0)
+        await self._ask([{"role": "user", "content": "Hello"}], 1, retries=0, patience=5.0)
 
     async def close(self) -> None:
         """Close the connections; the policy can be used again."""
@@ -129,12 +140,19 @@ class HttpPolicy:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _ask(self, messages: Sequence[Message], max_tokens: int | None, retries: int, patience: float) -> Draft:
+    async def _ask(
+        self,
+        messages: Sequence[JsonObject],
+        max_tokens: int | None,
+        retries: int,
+        patience: float,
+        tools: Sequence[JsonObject] = (),
+    ) -> Draft:
         import openai
 
         attempts = failures = 0
         while True:
-            request = self._request(messages, max_tokens)
+            request = self._request(messages, max_tokens, tools)
             try:
                 return await self._attempt(request)
             except (openai.OpenAIError, TimeoutError, UnusableAnswer) as err:
@@ -173,12 +191,15 @@ class HttpPolicy:
             raise UnusableAnswer("the answer broke off" if draft.begun else "the answer holds no completion")
         return draft
 
-    def _request(self, messages: Sequence[Message], max_tokens: int | None) -> dict[str, object]:
+    def _request(
+        self, messages: Sequence[JsonObject], max_tokens: int | None, tools: Sequence[JsonObject]
+    ) -> dict[str, object]:
         config = self.config
         limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
         request: dict[str, object] = {
             "model": config.model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "messages": messages,
+            "tools": tools or None,
             "stream": config.stream,
             "temperature": config.temperature,
             "seed": config.seed,
@@ -232,6 +253,10 @@ class HttpPolicy:
             return ""
         close = difflib.get_close_matches(self.config.model, names, n=5, cutoff=0.3)
         return f": {', '.join(close or names[:5])}" if names else ""
+
+
+def _as_json(messages: Sequence[Message]) -> list[JsonObject]:
+    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def _split(url: str) -> SplitResult:
