@@ -61,6 +61,15 @@ def escape(text: str) -> str:
     return "$" + text if text.startswith("$$") or _LINK.fullmatch(text) else text
 
 
+def literal(value: JsonValue) -> JsonValue:
+    """Return the value that `resolve` turns into exactly `value`: nothing in it reads as a link."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, dict):
+        return {key: literal(child) for key, child in value.items()}
+    return [literal(child) for child in value] if isinstance(value, list) else value
+
+
 def _ids(value: JsonValue) -> Iterator[str]:
     if isinstance(value, str):
         if match := _LINK.fullmatch(value):

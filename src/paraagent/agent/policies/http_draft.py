@@ -16,11 +16,22 @@ class UnusableAnswer(Exception):
 
 
 @dataclass(slots=True)
+class FunctionCall:
+    """One native tool call, in pieces as they arrived."""
+
+    name: str = ""
+    arguments: str = ""
+    """JSON, if the model kept to it."""
+
+
+@dataclass(slots=True)
 class Draft:
     """One answer in the making."""
 
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    calls: dict[int, FunctionCall] = field(default_factory=dict)
+    """Native tool calls by their index in the answer."""
     usage: Usage = field(default_factory=Usage)
     """The last that was reported."""
     begun: bool = False
@@ -44,7 +55,9 @@ class Draft:
         whole = getattr(choices[0], "message", None)
         self.begun = True
         self.finished |= whole is not None or getattr(choices[0], "finish_reason", None) is not None
-        self._take_text(whole or getattr(choices[0], "delta", None))
+        source = whole or getattr(choices[0], "delta", None)
+        self._take_text(source)
+        self._take_calls(source)
 
     def text(self) -> str:
         """Return the turn as protocol text: thoughts that came apart from it are put in front as `<think>`."""
@@ -55,6 +68,18 @@ class Draft:
             elif reasoning:
                 content = f"<think>\n{reasoning.replace('</think>', '')}\n</think>\n\n{content.lstrip()}"
         return content.encode("utf-8", "replace").decode()  # lone surrogates fit in no file
+
+    def _take_calls(self, source: object) -> None:
+        calls = getattr(source, "tool_calls", None)
+        for place, call in enumerate(calls if isinstance(calls, list) else ()):
+            index = getattr(call, "index", None)
+            function = getattr(call, "function", None)
+            draft = self.calls.setdefault(index if isinstance(index, int) else place, FunctionCall())
+            for name in ("name", "arguments"):
+                piece = getattr(function, name, None)
+                if piece is not None and not isinstance(piece, str):
+                    raise UnusableAnswer(f"the {name} of a tool call is {type(piece).__name__}, not text")
+                setattr(draft, name, getattr(draft, name) + (piece or ""))
 
     def _take_text(self, source: object) -> None:
         content = getattr(source, "content", None)

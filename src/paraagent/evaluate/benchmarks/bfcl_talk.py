@@ -21,7 +21,7 @@ from paraagent.agent.policies.planning import call_plan
 from paraagent.env.verify import Check, Verdict
 from paraagent.errors import ToolFailure
 from paraagent.evaluate.benchmarks.bfcl_data import Dialogue, Step
-from paraagent.protocol.links import escape
+from paraagent.protocol.links import literal
 from paraagent.protocol.plan import SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.search.search import SearchIndex
@@ -181,7 +181,7 @@ class Script:
         due = _distinct(steps[sum(len(exchange.results) for exchange in since) :])
         if not due:
             return render_turn("This turn is done.", answer="Done.")
-        calls = [Call(step.name, _literal(step.arguments)) for step in due]
+        calls = [Call(step.name, _arguments(step)) for step in due]
         plan_of_calls = call_plan(calls) if not _has_plan(since) else None
         return render_turn("I run them.", plan=plan_of_calls, calls=calls)
 
@@ -200,17 +200,9 @@ def _distinct(steps: Sequence[Step]) -> Sequence[Step]:
     return seen
 
 
-def _literal(arguments: JsonObject) -> JsonObject:
-    """Return arguments in which nothing reads as a link."""
-    return {name: _escaped(value) for name, value in arguments.items()}
-
-
-def _escaped(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return escape(value)
-    if isinstance(value, dict):
-        return _literal(value)
-    return [_escaped(child) for child in value] if isinstance(value, list) else value
+def _arguments(step: Step) -> JsonObject:
+    """Return a step's arguments so that nothing in them reads as a link."""
+    return {name: literal(value) for name, value in step.arguments.items()}
 
 
 def _text(value: object) -> str:
