@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import catalog, reward, run, tasks, view
+from paraagent.cli import catalog, demos, reward, run, tasks, view
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +25,7 @@ app.command()(run.run)
 app.command()(run.resume)
 app.command()(view.view)
 app.add_typer(reward.app, name="reward")
+app.add_typer(demos.app, name="demos")
 
 
 @app.callback(invoke_without_command=True)
