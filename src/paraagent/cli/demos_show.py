@@ -69,14 +69,10 @@ def convert(source: Path, target: Path, to: Format, on_error: OnError, overwrite
     if target.exists() and (not overwrite or target.samefile(source)):
         raise UsageError(f"{target}: exists already; choose another name" + ("" if overwrite else ", or --overwrite"))
     skipped = _Skipped(out.text)
-    written = left_out = 0
+    lines = [line(demo, to) for demo in read(source, on_error, skipped)]
+    written, left_out = sum(text is not None for text in lines), lines.count(None)
     try:
-        with target.open("wb") as file:
-            for demo in read(source, on_error, skipped):
-                text = line(demo, to)
-                file.write(text or b"")
-                written += text is not None
-                left_out += text is None
+        target.write_bytes(b"".join(filter(None, lines)))
     except OSError as error:
         raise EnvironmentFault(f"{target}: cannot write there ({error.strerror})") from error
     skipped.total()

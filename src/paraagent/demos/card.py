@@ -65,20 +65,21 @@ def _lines(
         yield f"  {statistics.learned_tokens:,} to learn; per demonstration mean {tokens['mean']:,},"
         yield f"  median {tokens['median']:,}, p90 {tokens['p90']:,}, largest {tokens['max']:,}\n"
     for title, counter in statistics.counts.items():
-        if counter:
-            yield from _table(title, ordered(counter), statistics.total)
-    yield from _table("most frequent providers", dict(statistics.providers.most_common(SHOWN_PROVIDERS)), None)
+        if len(counter) > 1:
+            yield from _table(title, "demonstrations", ordered(counter), statistics.total)
+    frequent = dict(statistics.providers.most_common(SHOWN_PROVIDERS))
+    yield from _table("most frequent providers", "demonstrations", frequent)
     yield "## Left out\n"
-    yield "Reasons that begin with `task:` are the task sampler's.\n"
-    yield from _table("reason", ordered(refused), None)
+    yield "Tasks and episodes that were tried and not kept. Reasons that begin with `task:` are the task sampler's.\n"
+    yield from _table("reason", "times", ordered(refused) or {"none": 0})
     yield "## Recipe\n"
     yield from (f"- {key}: {value}" for key, value in recipe.to_json().items())
 
 
-def _table(title: str, counts: Mapping[str, int], total: int | None) -> Iterator[str]:
+def _table(title: str, what: str, counts: Mapping[str, int], total: int | None = None) -> Iterator[str]:
     if not counts:
         return
-    yield f"| {title} | demonstrations |" + (" share |" if total else "")
+    yield f"| {title} | {what} |" + (" share |" if total else "")
     yield "|---|---:|" + ("---:|" if total else "")
     for key, count in counts.items():
         yield f"| {key or '(unknown)'} | {count:,} |" + (f" {count / total:.1%} |" if total else "")
