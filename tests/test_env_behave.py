@@ -10,11 +10,11 @@ import pytest
 from paraagent.catalog.store import Catalog
 from paraagent.env import behave
 from paraagent.env.effects import effects as declared
-from paraagent.env.interface import Interfaces
+from paraagent.env.interface import Interface, Interfaces
 from paraagent.env.task import Entity
 from paraagent.env.world import World
 from paraagent.errors import ToolFailure
-from paraagent.types import Effects
+from paraagent.types import Effects, JsonObject, Tool
 
 Caller = Callable[..., Any]
 
@@ -258,3 +258,54 @@ def test_effects_conflict_where_answers_could_differ(call: Caller, interfaces: I
         assert conflict(one, two)
     for one, two in [(ann, ben), (get, other), (update, other), (ann, get), (orders, ann), (get, listing)]:
         assert not conflict(one, two)
+
+
+TEXT: JsonObject = {"type": "string"}
+
+
+def made_up(effect: Any, path: str, parameters: list[str], shown: list[str], resource: str = "queue") -> Interface:
+    """Return the interface of a tool that takes and shows some text fields."""
+    takes: JsonObject = {"type": "object", "properties": dict.fromkeys(parameters, TEXT)}
+    gives: JsonObject = {"type": "object", "properties": dict.fromkeys(shown, TEXT)}
+    return Interface(Tool("t", "d", takes, gives, effect, resource, "x.example", "x", path=path))
+
+
+def use(world: World, interface: Interface, /, **arguments: Any) -> Any:
+    return behave.answer(world, interface, arguments, interface.arguments.check(arguments))
+
+
+def test_a_thing_can_be_found_by_the_name_it_was_given() -> None:
+    world = World(1)
+    for shown in (["name"], ["id", "name"]):
+        create = made_up("create", "/queues", ["name"], shown)
+        read = made_up("read", "/queues/{name}", ["name"], shown)
+        name = f"mine-{len(shown)}"
+        made = use(world, create, name=name)
+        assert made["name"] == name
+        assert use(world, read, name=name) == made
+
+
+def test_settings_without_an_id_are_kept_where_they_lie() -> None:
+    world = World(1)
+    read = made_up("read", "/account/settings", [], ["theme"], "setting")
+    other = made_up("read", "/shop/settings", [], ["theme"], "setting")
+    before, elsewhere = use(world, read), use(world, other)
+    use(world, made_up("update", "/account/settings", ["theme"], ["theme"], "setting"), theme="dark")
+    assert use(world, read) == {"theme": "dark"} != before
+    assert use(world, other) == elsewhere
+    use(world, made_up("delete", "/account/settings", [], ["theme"], "setting"))
+    with pytest.raises(ToolFailure, match="no setting any more"):
+        use(world, read)
+
+
+def test_a_list_by_ids_shows_exactly_those() -> None:
+    item: JsonObject = {"type": "object", "properties": {"QueueId": TEXT, "Owner": TEXT}}
+    returns: JsonObject = {"type": "object", "properties": {"Queues": {"type": "array", "items": item}}}
+    takes: JsonObject = {"type": "object", "properties": {"QueueIds": {"type": "array", "items": TEXT}}}
+    describe = Interface(Tool("t", "d", takes, returns, "read", "queue", "x.example", "x", path="/"))
+    world = World(1)
+    queues = use(world, describe)["Queues"]
+    assert use(world, describe, QueueIds=[queues[1]["QueueId"]])["Queues"] == [queues[1]]
+    with pytest.raises(ToolFailure) as caught:
+        use(world, describe, QueueIds=["que_1"])
+    assert caught.value.kind == "not_found"

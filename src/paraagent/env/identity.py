@@ -95,6 +95,8 @@ class Identity:
     parents: tuple[Reference, ...]
     batch: Reference | None
     """The parameter of a list that names the things to list."""
+    remote: bool
+    """True for a remote procedure: no path of its own says where the thing lies."""
     hole: tuple[str, ...] | None
     """Keys from the answer's top to the thing or the list of things; `()` is the answer itself, None is nowhere."""
     many: bool
@@ -112,6 +114,7 @@ def identity(tool: Tool) -> Identity:
         own=own,
         parents=tuple(_parents(tool, schemas, own)),
         batch=_batch(tool, schemas) if many else None,
+        remote=_remote(tool),
         hole=hole,
         many=many,
     )
@@ -128,6 +131,8 @@ def identifier(name: str, owner: tuple[str, ...]) -> tuple[str, str] | None:
     `owner` is the noun that a bare `id` or `name` belongs to.
     """
     parts = noun(name)
+    if parts[-1:] == ("ids",):
+        parts = (*parts[:-1], "id")
     if not parts or parts[-1] not in BARE_WORDS:
         return None
     before = owner if is_bare(parts) else parts[:-1]
@@ -144,6 +149,10 @@ def _checkable(schema: JsonObject, target: str, name: str) -> bool:
     return shape(schema, target, (noun(name) or ("id",))[-1]) is not None
 
 
+def _remote(tool: Tool) -> bool:
+    return tool.path in ("", "/")
+
+
 def _placed(tool: Tool, schemas: dict[str, JsonObject]) -> list[str]:
     return [name for name in _PLACEHOLDER.findall(tool.path) if name in schemas]
 
@@ -158,9 +167,9 @@ def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
             return named
     required = _required(tool)
     candidates = [name for name in schemas if name not in placed and _names_resource(tool, name, schemas[name])]
-    if tool.effect == "read" or placed:
-        candidates = [name for name in candidates if name in required and not placed]
-    if not candidates:
+    if tool.effect == "read" or (tool.effect != "create" and not _remote(tool)):
+        candidates = [name for name in candidates if name in required]
+    if (placed and tool.effect != "create") or not candidates:
         return None
     best = min(candidates, key=lambda name: (name not in required, _ORDER.index(noun(name)[-1])))
     return Reference(
@@ -174,8 +183,10 @@ def _names_resource(tool: Tool, name: str, schema: JsonObject) -> bool:
     resource = key_noun(tool.resource)
     if found is None or found[1] not in _ORDER or not {"string", "integer"} & set(types(schema)):
         return False
-    if tool.effect == "create" and words(name) == ("name",) and _has_made_id(tool):
-        return False  # what is created gets its id from the service; its name is one of its properties
+    if words(name) == ("name",) and tool.effect in ("create", "action"):
+        of_its_own = tool.effect == "action" and not _remote(tool)
+        if of_its_own or _has_made_id(tool):
+            return False  # a property of something new, which gets its id from the service
     return found[0] == resource or (len(found[0]) > 3 and resource.endswith(found[0]))
 
 
@@ -211,14 +222,11 @@ def _batch(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     for name, schema in schemas.items():
         items = schema.get("items")
         one = items if isinstance(items, dict) else schema
-        strong = one is items or noun(name)[-1] in STRONG
-        if (
-            strong
-            and name not in placed
-            and _names_resource(tool, name, one)
-            and _checkable(one, key_noun(tool.resource), name)
-        ):
-            return Reference(name, key_noun(tool.resource), True, noun(name)[-1])
+        found = identifier(name, noun(tool.resource))
+        if found is None or name in placed or not _names_resource(tool, name, one):
+            continue
+        if (one is items or found[1] in STRONG) and _checkable(one, found[0], name):
+            return Reference(name, key_noun(tool.resource), True, found[1])
     return None
 
 

@@ -6,6 +6,7 @@ episode. Limits: the `KEPT` tools used last are kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 
@@ -22,6 +23,7 @@ from paraagent.types import JsonObject, JsonValue, Tool
 
 KEPT = 4096
 _TRIALS = 3
+_PARAMETER = re.compile(r"\{[^{}]*\}")
 _SHORTEST_VERB = 4
 
 
@@ -39,6 +41,13 @@ class Interface:
     def kind(self) -> tuple[str, str]:
         """API and noun of the things it works on; a noun of its own if none was found."""
         return self.identity.api, self.identity.noun or self.tool.name
+
+    @cached_property
+    def place(self) -> str:
+        """What stands for the id of a thing that has none, as the settings of an account: where it lies."""
+        if self.identity.remote:
+            return "" if self.tool.effect != "delete" else self.tool.name
+        return _PARAMETER.sub("{}", self.tool.path)
 
     @cached_property
     def spellings(self) -> dict[str, str]:

@@ -97,10 +97,9 @@ class Shown:
 
     def name_it(self, shown: JsonObject, id: JsonValue, word: str) -> None:
         """Show a thing under the identifier it was asked for, in the field for identifiers that end in that word."""
-        if not self.own:
-            return
-        name = next((name for name, last, _ in self.own if last == word), self.own[0][0])
-        if shown[name] == id:
+        named = next((name for name, last, _ in self.own if last == word), None)
+        name = named or (self.plain_name if word == "name" else self.own[0][0] if self.own else None)
+        if name is None or shown.get(name) == id:
             return
         text = str(id)
         for value in (id, text, int(text) if text.isdecimal() and len(text) < 18 else None):

@@ -62,7 +62,7 @@ class Target:
             ToolFailure: `not_found`.
         """
         own = self.own
-        id = self.id(own) if own else "@"
+        id = self.id(own) if own else ""
         thing = self.world.find(self.kind, id) if own else None
         revives = thing is None and self.interface.tool.effect == "update"
         if thing is None:
@@ -73,12 +73,12 @@ class Target:
             raise missing(own, id) if own else ToolFailure("not_found", f"there is no {self.kind[1]} any more")
         return thing
 
-    def unnamed(self, id: str = "@") -> int:
+    def unnamed(self, id: str = "") -> int:
         """Return the thing behind arguments of which none is an id that the world gave out.
 
-        It is one per set of arguments, but a write without further ones concerns all reads.
+        It is one per set of arguments; but what was written at the same place concerns all reads there.
         """
-        thing = pick(digest(id, *(id for _, id in self.parents)))
+        thing = pick(digest(id or self.interface.place, *(id for _, id in self.parents)))
         plain = len(self.parents) + (self.own is not None) == len(self.arguments)
         if plain or self.interface.tool.effect != "read" or self.world.record(self.kind, thing):
             return thing

@@ -164,14 +164,15 @@ class _Episode:
 
     async def _execute(self, calls: list[Call | BrokenCall]) -> list[Result]:
         calls = calls[: self._spending.take_calls(len(calls))]
-        whole = [call for call in calls if isinstance(call, Call)]
-        deadline = self._spending.budget.seconds
-        ran = iter(
-            await run_group(
-                whole, self.toolbox, self._clock, limits=self._limits, servers=self._servers, deadline=deadline
-            )
+        results = await run_group(
+            [call.as_call() if isinstance(call, BrokenCall) else call for call in calls],
+            self.toolbox,
+            self._clock,
+            limits=self._limits,
+            servers=self._servers,
+            deadline=self._spending.budget.seconds,
+            refused={index: call.error for index, call in enumerate(calls) if isinstance(call, BrokenCall)},
         )
-        results = [call.result() if isinstance(call, BrokenCall) else next(ran) for call in calls]
         self.results += results
         return results
 
