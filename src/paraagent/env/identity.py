@@ -160,34 +160,34 @@ def _placed(tool: Tool, schemas: dict[str, JsonObject]) -> list[str]:
 def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     placed = _placed(tool, schemas)
     if placed:
-        named = _reference(tool, placed[-1], schemas[placed[-1]])
+        about = _reference(tool, placed[-1], schemas[placed[-1]])
         last = tool.path.rstrip("/").rpartition("/")[2]
-        about = named.noun == key_noun(tool.resource) and tool.effect != "create"  # `PUT /agents/{id}/availability`
-        if about or tool.effect == "action" or placed[-1] in _PLACEHOLDER.findall(last):
-            return named
+        itself = about.noun == key_noun(tool.resource) and tool.effect != "create"  # `PUT /agents/{id}/status`
+        if itself or tool.effect == "action" or placed[-1] in _PLACEHOLDER.findall(last):
+            return about
     required = _required(tool)
-    candidates = [name for name in schemas if name not in placed and _names_resource(tool, name, schemas[name])]
+    named = {name: _names_resource(tool, name, schema) for name, schema in schemas.items() if name not in placed}
+    lasts = {name: last for name, last in named.items() if last}
     if tool.effect == "read" or (tool.effect != "create" and not _remote(tool)):
-        candidates = [name for name in candidates if name in required]
-    if (placed and tool.effect != "create") or not candidates:
+        lasts = {name: last for name, last in lasts.items() if name in required}
+    if (placed and tool.effect != "create") or not lasts:
         return None
-    best = min(candidates, key=lambda name: (name not in required, _ORDER.index(noun(name)[-1])))
-    return Reference(
-        best, key_noun(tool.resource), _checkable(schemas[best], key_noun(tool.resource), best), noun(best)[-1]
-    )
+    best = min(lasts, key=lambda name: (name not in required, _ORDER.index(lasts[name])))
+    target = key_noun(tool.resource)
+    return Reference(best, target, _checkable(schemas[best], target, best), lasts[best])
 
 
-def _names_resource(tool: Tool, name: str, schema: JsonObject) -> bool:
-    """Tell whether a parameter outside the path names the tool's own resource."""
+def _names_resource(tool: Tool, name: str, schema: JsonObject) -> str:
+    """Return the last word of a parameter outside the path that names the tool's own resource; "" for any other."""
     found = identifier(name, noun(tool.resource))
     resource = key_noun(tool.resource)
     if found is None or found[1] not in _ORDER or not {"string", "integer"} & set(types(schema)):
-        return False
+        return ""
     if words(name) == ("name",) and tool.effect in ("create", "action"):
         of_its_own = tool.effect == "action" and not _remote(tool)
         if of_its_own or _has_made_id(tool):
-            return False  # a property of something new, which gets its id from the service
-    return found[0] == resource or (len(found[0]) > 3 and resource.endswith(found[0]))
+            return ""  # a property of something new, which gets its id from the service
+    return found[1] if found[0] == resource or (len(found[0]) > 3 and resource.endswith(found[0])) else ""
 
 
 def _reference(tool: Tool, name: str, schema: JsonObject) -> Reference:
@@ -222,11 +222,9 @@ def _batch(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     for name, schema in schemas.items():
         items = schema.get("items")
         one = items if isinstance(items, dict) else schema
-        found = identifier(name, noun(tool.resource))
-        if found is None or name in placed or not _names_resource(tool, name, one):
-            continue
-        if (one is items or found[1] in STRONG) and _checkable(one, found[0], name):
-            return Reference(name, key_noun(tool.resource), True, found[1])
+        last = "" if name in placed else _names_resource(tool, name, one)
+        if last and (one is items or last in STRONG) and _checkable(one, key_noun(tool.resource), name):
+            return Reference(name, key_noun(tool.resource), True, last)
     return None
 
 
