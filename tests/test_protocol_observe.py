@@ -174,7 +174,8 @@ def test_half_a_surrogate_pair_cannot_break_the_trace():
 
 
 def test_a_broken_call_is_answered_in_its_place():
-    shown = body(render_result(BrokenCall("{", "the call is not valid JSON", "pay", "p").result()))
+    broken = BrokenCall("{", "the call is not valid JSON", "pay", "p")
+    shown = body(render_result(Result(broken.as_call(), {}, error=broken.error)))
     assert (shown["name"], shown["id"], shown["error"]["kind"]) == ("pay", "p", "invalid_args")
 
 

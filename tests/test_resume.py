@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -94,9 +94,11 @@ LINES = [
 ]
 
 
-def play(path: Path, world: Ledger, *, resume: bool = False) -> tuple[Script, list[Counter[str]]]:
+def play(
+    path: Path, world: Ledger, lines: Sequence[str] = LINES, *, resume: bool = False
+) -> tuple[Script, list[Counter[str]]]:
     """Play or go on; return also what had been written to the world just before each event was recorded."""
-    script, history = Script(LINES), []
+    script, history = Script(lines), []
 
     async def run() -> None:
         recorder = Recorder.resume(path) if resume else Recorder(path)
@@ -118,25 +120,38 @@ def play(path: Path, world: Ledger, *, resume: bool = False) -> tuple[Script, li
     return script, history
 
 
-def crash(tmp_path: Path, point: int, late: bool) -> tuple[Path, Ledger]:
+def crash(tmp_path: Path, point: int, late: bool, script: Sequence[str] = LINES) -> tuple[Path, Ledger]:
     """Return the trace and the world of an episode that died after that many events.
 
     `late` means just before the next event would have been recorded, else right after the last one was.
     """
     path = tmp_path / f"{point}-{late}.jsonl"
     if not (tmp_path / "whole.jsonl").exists():
-        whole(tmp_path)
+        whole(tmp_path, script)
     lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:point]))
-    _, history = play(tmp_path / f"{point}-{late}-twin.jsonl", Ledger())
+    _, history = play(tmp_path / f"{point}-{late}-twin.jsonl", Ledger(), script)
     world = Ledger()
     world.written = history[point if late else point - 1].copy()
     return path, world
 
 
-def whole(tmp_path: Path) -> EpisodeView:
-    play(tmp_path / "whole.jsonl", Ledger())
+def whole(tmp_path: Path, lines: Sequence[str] = LINES) -> EpisodeView:
+    play(tmp_path / "whole.jsonl", Ledger(), lines)
     return load(tmp_path / "whole.jsonl")
+
+
+def after_every_crash(tmp_path: Path, calls: Sequence[Call]) -> Iterator[tuple[EpisodeView, Counter[str]]]:
+    """Yield how an episode with one turn of these calls ends after each crash, and what was written."""
+    lines = [LINES[0], render_turn("go", calls=calls), render_turn("done", answer="All done.")]
+    for point, late in product(range(1, len(whole(tmp_path, lines).events)), (False, True)):
+        path, world = crash(tmp_path, point, late, lines)
+        play(path, world, lines, resume=True)
+        yield load(path), world.written
+
+
+def unknown(view: EpisodeView) -> int:
+    return sum(call.end is not None and call.end.error == "outcome_unknown" for call in view.calls)
 
 
 def test_at_every_event_a_crash_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
@@ -215,3 +230,45 @@ def test_keys_of_repeated_calls_stay_unique_over_a_resume(tmp_path: Path) -> Non
     play(path, world, resume=True)
     keys = [event.key for event in load(path).events if isinstance(event, CallStart)]
     assert len(keys) == len(set(keys))
+
+
+def test_an_identical_write_after_a_conflicting_call_is_a_second_write_also_after_a_crash(tmp_path: Path) -> None:
+    write = Call("write", {"key": "one"})
+    for view, written in after_every_crash(tmp_path, [write, Call("read", {"key": "one"}), write]):
+        assert written["one"] == 2 or (written["one"] < 2 and unknown(view)), written
+
+
+def test_an_identical_write_that_a_link_pulled_in_front_is_still_one_write_after_a_crash(tmp_path: Path) -> None:
+    calls = [Call("read", {"key": "$w.key"}), Call("write", {"key": "one"}), Call("write", {"key": "one"}, "w")]
+    for view, written in after_every_crash(tmp_path, calls):
+        assert written["one"] == 1 or (not written and unknown(view)), written
+
+
+def test_after_a_crash_a_link_to_an_unknown_outcome_takes_no_value_from_an_earlier_turn(tmp_path: Path) -> None:
+    lines = [
+        LINES[0],
+        render_turn("go", calls=[Call("write", {"key": "old"}, "w")]),
+        render_turn("go", calls=[Call("write", {"key": "new"}, "w"), Call("write", {"key": "$w.key"})]),
+        render_turn("done", answer="All done."),
+    ]
+    for point in range(1, len(whole(tmp_path, lines).events)):
+        path, world = crash(tmp_path, point, True, lines)
+        play(path, world, lines, resume=True)
+        assert world.written.keys() <= {"old", "new", "new!"}
+        assert all(call.end for call in load(path).calls)
+
+
+def test_a_link_to_a_call_that_may_not_run_takes_no_value_from_an_earlier_turn(tmp_path: Path) -> None:
+    broken = '<tool_call>{"id": "w", "name": "write", "arguments": 1}</tool_call>'
+    lines = [
+        LINES[0],
+        render_turn("go", calls=[Call("write", {"key": "old"}, "w")]),
+        render_turn("go", calls=[Call("write", {"key": "$w.key"})]) + broken,
+        render_turn("done", answer="All done."),
+    ]
+    world = Ledger()
+    play(tmp_path / "trace", world, lines)
+    assert world.written == {"old": 1}
+    linked = next(call.end for call in load(tmp_path / "trace").calls if (call.turn, call.index) == (2, 0))
+    assert linked is not None
+    assert linked.message == "not run: it needs the result of $w, which failed (invalid_args)"

@@ -9,7 +9,7 @@ Limits: a malformed turn is told to the agent, at most `Settings.invalid_turns` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from paraagent.agent.budget import Spending
@@ -188,37 +188,27 @@ class Loop:
             out_of_budget = self._settings.budget.calls == self._spending.calls
             if out_of_budget and self._spending.insists("call_limit"):
                 return self._finish("call_limit")
-        number = self._spending.turns - 1
-        fixed = self._past.results(number, turn)
-        self._calls.repeated(self._past.starts(number))
-        for index, call in enumerate(turn.calls):
-            if isinstance(call, BrokenCall):
-                fixed[index] = call.result()
-            elif index in refused:
-                fixed[index] = Result(call, call.arguments, error=refused[index])
-        for index, result in fixed.items():
-            self._calls.answered(number, index, result)
-        places = [index for index in range(len(turn.calls)) if index not in fixed]
-        results = fixed | dict(zip(places, await self._run(turn, places, fixed.values()), strict=True))
-        ordered = tuple(results[index] for index in range(len(turn.calls)))
-        self._monitor.record_calls([result.ok for result in ordered])
-        self._observe(Exchange(turn, results=ordered, notes=tuple(notes)))
+        results = await self._run(turn, refused)
+        self._monitor.record_calls([result.ok for result in results])
+        self._observe(Exchange(turn, results=tuple(results), notes=tuple(notes)))
         return None
 
-    async def _run(self, turn: Turn, places: Sequence[int], fixed: Iterable[Result]) -> list[Result]:
-        calls = [call for index in places if isinstance(call := turn.calls[index], Call)]
-        if not calls:
-            return []
-        self._calls.begin(self._spending.turns - 1, places)
+    async def _run(self, turn: Turn, refused: dict[int, ToolError]) -> list[Result]:
+        number = self._spending.turns - 1
+        calls = [call.as_call() if isinstance(call, BrokenCall) else call for call in turn.calls]
+        broken = {index: call.error for index, call in enumerate(turn.calls) if isinstance(call, BrokenCall)}
+        self._calls.begin(number, self._past.starts(number))
         return await run_group(
             calls,
             self._toolbox,
             self._clock,
             limits=self._settings.limits,
             observer=self._calls,
-            known=self.context.values() | {r.call.id: r.value for r in fixed if r.ok and r.call.id is not None},
+            known=self.context.values(),
             servers=self._servers,
             deadline=self._spending.deadline,
+            refused=refused | broken,
+            recorded=self._past.results(number, calls),
         )
 
     def _refusals(self, turn: Turn, review: Review) -> dict[int, ToolError]:

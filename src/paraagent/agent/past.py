@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from paraagent.protocol.call import BrokenCall
-from paraagent.protocol.grammar import Turn
 from paraagent.trace.events import (
     CallEnd,
     CallStart,
@@ -83,18 +81,10 @@ class Past:
             answers.append(Found(search, hits, event.total, event.nothing_fits))
         return answers
 
-    def results(self, turn: int, parsed: Turn) -> dict[int, Result]:
+    def results(self, turn: int, calls: Sequence[Call]) -> dict[int, Result]:
         """Return the calls of a turn that must not run again, each with its result."""
-        known: dict[int, Result] = {}
-        for index, call in enumerate(parsed.calls):
-            if isinstance(call, Call) and (result := self._result(turn, index, call)) is not None:
-                known[index] = result
-        for index, call in enumerate(parsed.calls):
-            if index not in known and isinstance(call, Call):
-                twin = _twin(index, call, parsed.calls, known)
-                if twin is not None:
-                    known[index] = twin
-        return known
+        known = ((index, self._result(turn, index, call)) for index, call in enumerate(calls))
+        return {index: result for index, result in known if result is not None}
 
     def starts(self, turn: int) -> list[CallStart]:
         """Return the calls of a turn that were dispatched, in call order."""
@@ -117,19 +107,6 @@ class Past:
             error = ToolError("outcome_unknown", _UNKNOWN)
             return Result(call, start.arguments, error=error, started=start.at, ended=self.at, attempts=1)
         return None
-
-
-def _twin(index: int, call: Call, calls: Sequence[Call | BrokenCall], known: dict[int, Result]) -> Result | None:
-    """Return the result that an identical call of the same turn has, to be shared as it would have been."""
-    for other in range(index - 1, -1, -1):
-        before = calls[other]
-        if isinstance(before, Call) and (before.name, before.arguments) == (call.name, call.arguments):
-            result = known.get(other)
-            if result is None:
-                return None
-            times = (result.started, result.ended)
-            return Result(call, result.arguments, result.value, result.error, *times, shared_with=other)
-    return None
 
 
 def _key(event: Event) -> _Key | None:

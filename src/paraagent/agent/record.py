@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Protocol
 
 from paraagent.agent.prepare import canonical
@@ -36,19 +35,23 @@ class CallRecorder:
         self._durable = durable
         self._seen: Counter[str] = Counter()
         self._turn = 0
-        self._places: Sequence[int] = ()
 
-    def begin(self, turn: int, places: Sequence[int]) -> None:
-        """Start a group: `places` maps its indices to those of the turn's calls."""
+    def begin(self, turn: int, repeated: Iterable[CallStart]) -> None:
+        """Start the group of a turn.
+
+        Args:
+            repeated: calls of it that an earlier run of the episode dispatched; later keys differ from theirs.
+        """
         self._turn = turn
-        self._places = places
+        for start in repeated:
+            self._key(start.name, start.arguments)
 
     def call_started(
         self, index: int, call: Call, tool: Tool, arguments: JsonObject, effects: Effects, at: float
     ) -> None:
         event = CallStart(
             turn=self._turn,
-            index=self._places[index],
+            index=index,
             name=call.name,
             arguments=arguments,
             effect=tool.effect,
@@ -61,18 +64,7 @@ class CallRecorder:
         self._emit(event, durable=self._durable and not effects.read_only)
 
     def call_ended(self, index: int, result: Result) -> None:
-        if result.shared_with is not None:
-            result = replace(result, shared_with=self._places[result.shared_with])
-        self._emit(_end(self._turn, self._places[index], result))
-
-    def answered(self, turn: int, index: int, result: Result) -> None:
-        """Record the answer to a call that was never handed to the scheduler."""
-        self._emit(_end(turn, index, result))
-
-    def repeated(self, starts: Iterable[CallStart]) -> None:
-        """Count calls that an earlier run of the episode dispatched, so that later keys differ from theirs."""
-        for start in starts:
-            self._key(start.name, start.arguments)
+        self._emit(_end(self._turn, index, result))
 
     def _key(self, tool: str, arguments: JsonObject) -> str:
         """Return the idempotency key: run, tool, canonical arguments, and which repetition of that this is."""

@@ -41,6 +41,8 @@ async def run_group(
     validate: Validate | None = None,
     servers: Servers[Run] | None = None,
     deadline: float | None = None,
+    refused: Mapping[int, ToolError] | None = None,
+    recorded: Mapping[int, Result] | None = None,
 ) -> list[Result]:
     """Run the calls of one turn and return one result per call, in call order.
 
@@ -48,13 +50,25 @@ async def run_group(
         known: values of earlier calls by id, for links; ids of this group go first.
         servers: share one between the groups of a clock, so that a pause outlives its turn.
         deadline: seconds on the clock at which unfinished calls are cancelled; finished ones keep their results.
+        refused: calls, by index, that must not run, and why.
+        recorded: results, by index, that an earlier run of this very group had; their calls do not run again, and
+            all others wait for them, link to them and share them as they would have.
 
     Raises:
         CancelledError: the caller was cancelled; by then all work is cancelled and the observer knows every result.
         Exception: what the observer raised, or what came of a toolbox that broke its contract; all work is cancelled.
     """
     group = CallGroup(
-        calls, toolbox, clock, limits=limits, observer=observer, known=known, validate=validate, servers=servers
+        calls,
+        toolbox,
+        clock,
+        limits=limits,
+        observer=observer,
+        known=known,
+        validate=validate,
+        servers=servers,
+        refused=refused,
+        recorded=recorded,
     )
     if deadline is None:
         return await group.run()
@@ -82,6 +96,8 @@ class CallGroup:
         known: Mapping[str, JsonValue] | None = None,
         validate: Validate | None = None,
         servers: Servers[Run] | None = None,
+        refused: Mapping[int, ToolError] | None = None,
+        recorded: Mapping[int, Result] | None = None,
     ) -> None:
         self._toolbox = toolbox
         self._clock = clock
@@ -90,6 +106,8 @@ class CallGroup:
         self._observer = observer
         self._validate = validate
         self._values = dict(known or {})
+        self._refused = refused or {}
+        self._recorded = recorded or {}
         self._runs = [Run(i, call, call.arguments, canonical(call.arguments)) for i, call in enumerate(calls)]
         self._results: list[Result | None] = [None] * len(self._runs)
         self._left = len(self._runs)
@@ -119,6 +137,7 @@ class CallGroup:
         A write that is under way gets `outcome_unknown` instead, since it may have happened.
         """
         self._closing = True
+        self._recall()
         error = ToolError("cancelled", f"cancelled: {reason}")
         for run in self._runs:
             if run.done:
@@ -140,13 +159,21 @@ class CallGroup:
             return
         order, wrong = connect_links(self._runs, self._values)
         for run in order:
-            error = wrong.get(run) or prepare(run, self._toolbox, self._values, self._validate)
-            if error is not None:
-                self._finish(run, error=error)
-        connect_conflicts([run for run in order if not run.done])
+            error = self._refused.get(run.index) or wrong.get(run)
+            if error := error or prepare(run, self._toolbox, self._values, self._validate):
+                wrong[run] = error
+        connect_conflicts([run for run in order if run not in wrong])
+        self._recall()
+        for run, error in wrong.items():
+            self._finish(run, error=error)
         for run in order:
             self._admit_if_ready(run)
         self._drain()
+
+    def _recall(self) -> None:
+        """Give the recorded results to their calls."""
+        for index, result in self._recorded.items():
+            self._give(self._runs[index], result)
 
     def _link_arrived(self, run: Run, source: Result) -> None:
         """Go on with a call, if this was the last of the results it links to."""

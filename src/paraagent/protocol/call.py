@@ -14,7 +14,7 @@ from typing import Literal
 
 from paraagent.protocol.jsontext import read_json
 from paraagent.protocol.links import is_id
-from paraagent.types import Call, JsonObject, JsonValue, Result, ToolError
+from paraagent.types import Call, JsonObject, JsonValue, ToolError
 
 CallFault = tuple[Literal["bad_call_json", "duplicate_call_id", "loose_call"], str]
 
@@ -30,9 +30,14 @@ class BrokenCall:
     id: str | None = None
     """The call's id, if that much could be read."""
 
-    def result(self) -> Result:
-        """Return the answer this block gets in place of a tool's."""
-        return Result(Call(self.name, {}, self.id), {}, error=ToolError("invalid_args", self.reason))
+    @property
+    def error(self) -> ToolError:
+        """The answer this block gets in place of a tool's."""
+        return ToolError("invalid_args", self.reason)
+
+    def as_call(self) -> Call:
+        """Return a call to stand in its place, which must not run."""
+        return Call(self.name, {}, self.id)
 
 
 def read_calls(bodies: Sequence[str]) -> tuple[list[Call | BrokenCall], list[CallFault]]:
