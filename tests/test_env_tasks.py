@@ -330,3 +330,11 @@ def test_identifiers_fit_their_schema_or_are_none() -> None:
     assert isinstance(values.identifier({"type": "integer"}, ("customer",)), int)
     assert len(str(values.identifier({"type": "string", "format": "uuid"}, ("customer",)))) == 36
     assert values.identifier({"type": "string", "maxLength": 2}, ("customer",)) is None
+
+
+def test_families_are_the_sets_of_equivalents(catalog: Catalog) -> None:
+    names = [name for family in catalog.families() for name in family]
+    assert names == list(dict.fromkeys(names))
+    assert all(len(family) > 1 for family in catalog.families())
+    assert all(catalog.equivalents(name) == family for family in catalog.families() for name in family)
+    assert set(names) == {name for name in catalog.names() if len(catalog.equivalents(name)) > 1}
