@@ -19,7 +19,7 @@ from paraagent.agent.schedule import GRACE, CallGroup, run_group
 from paraagent.clock import VirtualClock, WallClock
 from paraagent.errors import ErrorKind, ToolFailure, UsageError
 from paraagent.protocol import links
-from paraagent.types import Call, EffectKind, Effects, Found, JsonObject, JsonValue, Result, Search, Tool, ToolError
+from paraagent.types import Call, EffectKind, Effects, Found, JsonObject, JsonValue, Result, Search, Tool
 
 UNLIMITED = Limits(timeout=None, per_server=None)
 TOOLS: dict[str, EffectKind] = {"read": "read", "write": "update", "undeclared": "action"}
@@ -233,22 +233,6 @@ def test_a_toolbox_that_breaks_fails_no_sibling(broken: str) -> None:
     assert kinds(results)[0] == (None if broken == "effects" else "tool_error")
     if broken == "effects":  # undeclared: it ran alone
         assert times(results) == [(0, 1), (1, 2)]
-
-
-def test_arguments_are_validated_before_anything_else() -> None:
-    def validate(tool: Tool, arguments: JsonObject) -> ToolError | None:
-        return None if isinstance(arguments["on"], str) else ToolError("invalid_args", "on must be a string")
-
-    async def main() -> tuple[list[Result], Box]:
-        clock = VirtualClock()
-        box = Box(clock)
-        calls = [write(1), write("1"), write("$x", id="y"), write("$x.id", id="z"), read("9", id="x")]
-        return await clock.spawn(run_group(calls, box, clock, validate=validate)), box
-
-    results, box = asyncio.run(main())
-    assert kinds(results) == ["invalid_args", None, "invalid_args", None, None]
-    assert times(results)[1] == (0, 1)  # an invalid write is in nobody's way
-    assert len(box.log) == 3
 
 
 # Conflicts

@@ -6,8 +6,10 @@ functions and hold the group up while they run: that is what makes the record of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
+from paraagent.agent.prepare import Run
 from paraagent.types import Call, Effects, JsonObject, Result, Tool
 
 
@@ -23,3 +25,28 @@ class Observer(Protocol):
     def call_ended(self, index: int, result: Result) -> None:
         """A call has its result, in order of completion; one that never ran ends without a start."""
         ...
+
+
+class Guarded:
+    """Tells an observer, if there is one, and hands what it raises to `abort`."""
+
+    def __init__(self, observer: Observer | None, abort: Callable[[Exception], None]) -> None:
+        self._observer = observer
+        self._abort = abort
+
+    def started(self, run: Run, at: float) -> None:
+        if self._observer is None:
+            return
+        assert run.tool is not None
+        try:
+            self._observer.call_started(run.index, run.call, run.tool, run.arguments, run.effects, at)
+        except Exception as problem:
+            self._abort(problem)
+
+    def ended(self, run: Run, result: Result) -> None:
+        if self._observer is None:
+            return
+        try:
+            self._observer.call_ended(run.index, result)
+        except Exception as problem:
+            self._abort(problem)

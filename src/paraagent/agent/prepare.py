@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import orjson
@@ -18,9 +18,6 @@ from paraagent.clock import Timer
 from paraagent.errors import ToolFailure
 from paraagent.protocol import links
 from paraagent.types import Call, Effects, JsonObject, JsonValue, Tool, Toolbox, ToolError
-
-Validate = Callable[[Tool, JsonObject], ToolError | None]
-"""Looks at a call's arguments after links were resolved; None if they are fine."""
 
 EXCLUSIVE = Effects(exclusive=True)
 """The effects of a call about which nothing is known."""
@@ -86,21 +83,17 @@ def canonical(arguments: JsonObject) -> bytes:
         return json.dumps(arguments, sort_keys=True).encode()
 
 
-def prepare(
-    run: Run, toolbox: Toolbox, values: Mapping[str, JsonValue], validate: Validate | None
-) -> ToolError | None:
+def prepare(run: Run, toolbox: Toolbox, values: Mapping[str, JsonValue]) -> ToolError | None:
     """Find a call's tool, and its effects as far as its arguments are known; return why it cannot run."""
     error = _look_up(run, toolbox)
     if error is None and not run.links_left:
-        return resolve(run, toolbox, values, validate)
+        return resolve(run, toolbox, values)
     if run.tool is not None:
         run.effects = _effects(run.tool, _without_links(run.call.arguments), toolbox)
     return error
 
 
-def resolve(
-    run: Run, toolbox: Toolbox, values: Mapping[str, JsonValue], validate: Validate | None
-) -> ToolError | None:
+def resolve(run: Run, toolbox: Toolbox, values: Mapping[str, JsonValue]) -> ToolError | None:
     """Settle a call's arguments and effects now that all it links to is in `values`; return why it cannot run."""
     assert run.tool is not None
     try:
@@ -108,14 +101,13 @@ def resolve(
             arguments = links.resolve(run.call.arguments, values)
             assert isinstance(arguments, dict)
             run.arguments = arguments
-        error = validate(run.tool, run.arguments) if validate is not None else None
         run.server = toolbox.server(run.tool)
     except ToolFailure as failure:
         return ToolError(failure.kind, str(failure), failure.retry_after, failure.injected)
     except Exception as problem:
         return unexpected(problem)
     run.effects = _effects(run.tool, run.arguments, toolbox)
-    return error
+    return None
 
 
 def _look_up(run: Run, toolbox: Toolbox) -> ToolError | None:

@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from paraagent.agent.conflicts import connect_conflicts, connect_links, reconnect_conflicts
 from paraagent.agent.limits import Limits, Servers, asked_wait
-from paraagent.agent.observer import Observer
-from paraagent.agent.prepare import Run, Validate, as_json, canonical, prepare, resolve, unexpected
+from paraagent.agent.observer import Guarded, Observer
+from paraagent.agent.prepare import Run, as_json, canonical, prepare, resolve, unexpected
 from paraagent.clock import Clock
 from paraagent.errors import ToolFailure
 from paraagent.types import Call, JsonValue, Result, Toolbox, ToolError
@@ -38,7 +38,6 @@ async def run_group(
     limits: Limits | None = None,
     observer: Observer | None = None,
     known: Mapping[str, JsonValue] | None = None,
-    validate: Validate | None = None,
     servers: Servers[Run] | None = None,
     deadline: float | None = None,
     refused: Mapping[int, ToolError] | None = None,
@@ -58,18 +57,7 @@ async def run_group(
         CancelledError: the caller was cancelled; by then all work is cancelled and the observer knows every result.
         Exception: what the observer raised, or what came of a toolbox that broke its contract; all work is cancelled.
     """
-    group = CallGroup(
-        calls,
-        toolbox,
-        clock,
-        limits=limits,
-        observer=observer,
-        known=known,
-        validate=validate,
-        servers=servers,
-        refused=refused,
-        recorded=recorded,
-    )
+    group = CallGroup(calls, toolbox, clock, limits, observer, known, servers, refused, recorded)
     if deadline is None:
         return await group.run()
     left = deadline - clock.now()
@@ -90,11 +78,9 @@ class CallGroup:
         calls: Sequence[Call],
         toolbox: Toolbox,
         clock: Clock,
-        *,
         limits: Limits | None = None,
         observer: Observer | None = None,
         known: Mapping[str, JsonValue] | None = None,
-        validate: Validate | None = None,
         servers: Servers[Run] | None = None,
         refused: Mapping[int, ToolError] | None = None,
         recorded: Mapping[int, Result] | None = None,
@@ -103,8 +89,7 @@ class CallGroup:
         self._clock = clock
         self._limits = limits or Limits()
         self._servers: Servers[Run] = servers or Servers(clock, self._limits.per_server)
-        self._observer = observer
-        self._validate = validate
+        self._observer = Guarded(observer, self._abort)
         self._values = dict(known or {})
         self._refused = refused or {}
         self._recorded = recorded or {}
@@ -160,7 +145,7 @@ class CallGroup:
         order, wrong = connect_links(self._runs, self._values)
         for run in order:
             error = self._refused.get(run.index) or wrong.get(run)
-            if error := error or prepare(run, self._toolbox, self._values, self._validate):
+            if error := error or prepare(run, self._toolbox, self._values):
                 wrong[run] = error
         connect_conflicts([run for run in order if run not in wrong])
         self._recall()
@@ -183,7 +168,7 @@ class CallGroup:
         run.links_left -= 1
         if run.links_left or run.done or run.is_twin:
             return
-        if error := resolve(run, self._toolbox, self._values, self._validate):
+        if error := resolve(run, self._toolbox, self._values):
             self._finish(run, error=error)
             return
         loosened = reconnect_conflicts(run, self._runs)
@@ -201,14 +186,7 @@ class CallGroup:
         """Start one attempt; tell whether it was started."""
         if run.started is None and not run.done:
             run.started = self._clock.now()
-            if self._observer is not None:
-                assert run.tool is not None
-                try:
-                    self._observer.call_started(
-                        run.index, run.call, run.tool, run.arguments, run.effects, run.started
-                    )
-                except Exception as problem:
-                    self._abort(problem)
+            self._observer.started(run, run.started)
         if run.done:
             return False
         run.stop = None
@@ -294,11 +272,8 @@ class CallGroup:
             return
         run.done = True
         self._results[run.index] = result
-        if self._observer is not None and self._problem is None:
-            try:
-                self._observer.call_ended(run.index, result)
-            except Exception as problem:
-                self._abort(problem)
+        if self._problem is None:
+            self._observer.ended(run, result)
         self._ended.append(run)
         self._left -= 1
         if not self._left and self._finished is not None and not self._finished.done():
