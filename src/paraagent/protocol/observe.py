@@ -35,7 +35,12 @@ def render_found(found: Found, style: ToolStyle = "card") -> str:
 
 
 def render_result(result: Result, cap: int = RESULT_CAP) -> str:
-    """Write the answer to one call as one line of JSON: `result`, or `error` with kind, message and advice.
+    """Write the answer to one call as one line of JSON."""
+    return f"<tool_response>\n{write_json(result_body(result, cap), compact=True)}\n</tool_response>"
+
+
+def result_body(result: Result, cap: int = RESULT_CAP) -> JsonObject:
+    """Return the answer to one call as JSON: `result`, or `error` with kind, message and advice.
 
     A result that takes more than `cap` characters of JSON is shown as a string with its middle left out.
     """
@@ -43,10 +48,10 @@ def render_result(result: Result, cap: int = RESULT_CAP) -> str:
     if result.call.id is not None:
         body["id"] = result.call.id
     if result.error is None:
-        body["result"] = _capped(result.value, cap)
+        body["result"] = capped(result.value, cap)
     else:
         body["error"] = _error(result.error)
-    return f"<tool_response>\n{write_json(body, compact=True)}\n</tool_response>"
+    return body
 
 
 def render_notes(messages: Sequence[str]) -> str:
@@ -63,7 +68,8 @@ def _error(error: ToolError) -> JsonObject:
     return body if error.retry_after is None else body | {"retry_after_seconds": error.retry_after}
 
 
-def _capped(value: JsonValue, cap: int) -> JsonValue:
+def capped(value: JsonValue, cap: int) -> JsonValue:
+    """Return a value, or its head and tail as a string if it takes more than `cap` characters of JSON."""
     if isinstance(value, str):
         return _cut(value, cap)
     text = write_json(value, compact=True)

@@ -1,0 +1,1 @@
+"""Servers: what offers this package's tools to other programs."""
