@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from paraagent.agent.budget import Budget
 from paraagent.agent.context import Context
 from paraagent.agent.loop import Loop
 from paraagent.agent.past import Past
+from paraagent.agent.settings import Settings
 from paraagent.clock import VirtualClock
 from paraagent.errors import ToolFailure, TraceError
 from paraagent.protocol.render import render_turn
-from paraagent.trace.events import CallEnd, CallStart, EpisodeEnd, EpisodeStart, Event, TurnText
+from paraagent.trace.events import CallEnd, CallStart, EpisodeEnd, EpisodeStart, Event, SearchDone, TurnText
 from paraagent.trace.reader import load
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
@@ -95,7 +97,12 @@ LINES = [
 
 
 def play(
-    path: Path, world: Ledger, lines: Sequence[str] = LINES, *, resume: bool = False
+    path: Path,
+    world: Ledger,
+    lines: Sequence[str] = LINES,
+    *,
+    resume: bool = False,
+    settings: Settings | None = None,
 ) -> tuple[Script, list[Counter[str]]]:
     """Play or go on; return also what had been written to the world just before each event was recorded."""
     script, history = Script(lines), []
@@ -105,7 +112,7 @@ def play(
         past = Past(recorder.events)
         world.clock = VirtualClock()
         world.clock.advance(past.at)
-        loop = Loop(START, script, world, world.clock, recorder, past=past)
+        loop = Loop(START, script, world, world.clock, recorder, settings, past=past)
         write = recorder.write
 
         def watched(event: Event, durable: bool = False) -> None:
@@ -272,3 +279,45 @@ def test_a_link_to_a_call_that_may_not_run_takes_no_value_from_an_earlier_turn(t
     linked = next(call.end for call in load(tmp_path / "trace").calls if (call.turn, call.index) == (2, 0))
     assert linked is not None
     assert linked.message == "not run: it needs the result of $w, which failed (invalid_args)"
+
+
+def test_a_line_that_lacks_only_its_end_was_not_acted_upon_and_is_written_again(tmp_path: Path) -> None:
+    reference = whole(tmp_path)
+    for point in range(1, len(reference.events)):
+        path, world = crash(tmp_path, point, late=True)
+        following = (tmp_path / "whole.jsonl").read_bytes().splitlines()[point]
+        path.write_bytes(path.read_bytes() + following)
+        play(path, world, resume=True)
+        assert load(path).answer == "All done."
+        assert max(world.written.values()) == 1, point
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
+def test_recorded_turns_are_judged_by_the_time_they_had_then(tmp_path: Path, seconds: float) -> None:
+    settings = Settings(Budget(seconds=seconds))
+    play(tmp_path / "whole", Ledger(), settings=settings)
+    reference = load(tmp_path / "whole")
+    lines = (tmp_path / "whole").read_bytes().splitlines(keepends=True)
+    after_calls = max(number for number, event in enumerate(reference.events, 1) if isinstance(event, CallEnd))
+    path = tmp_path / "cut"
+    path.write_bytes(b"".join(lines[:after_calls]))
+    play(path, Ledger(), resume=True, settings=settings)
+    view = load(path)
+    assert view.end == reference.end
+    assert view.messages == reference.messages
+
+
+def test_a_recorded_search_is_not_asked_again_even_if_its_neighbour_is(tmp_path: Path) -> None:
+    second = next(n for n, event in enumerate(whole(tmp_path).events) if isinstance(event, SearchDone)) + 1
+    path, world = crash(tmp_path, second, late=True)
+    asked: list[Search] = []
+    search = world.search
+
+    async def watched(searches: Sequence[Search]) -> list[Found]:
+        asked.extend(searches)
+        return await search(searches)
+
+    world.search = watched  # type: ignore[method-assign]
+    play(path, world, resume=True)
+    assert asked == [Search("b", "write")]
+    assert [done.slot for done in load(path).searches] == ["a", "b"]

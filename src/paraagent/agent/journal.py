@@ -40,12 +40,17 @@ class Journal:
         for text in messages:
             self.emit(Note(turn=max(0, turn), kind=kind, text=text, at=self._clock.now()))
 
+    def now(self) -> float:
+        """Return the time; in a resumed episode the one at which the coming prompt message was first recorded."""
+        recorded = self._past.prompt(self._prompts)
+        return self._clock.now() if recorded is None else recorded.at
+
     def prompt(self, message: Message) -> Message:
         """Record a message to the model and return it; a resumed one comes back as the model saw it then."""
         assert message.role != "assistant"
         recorded = self._past.prompt(self._prompts)
         self._prompts += 1
         if recorded is not None:
-            return Message(message.role, recorded)
+            return Message(message.role, recorded.content)
         self.emit(Prompt(role=message.role, content=message.content, at=self._clock.now()))
         return message

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from paraagent.agent.budget import Spending
 from paraagent.agent.context import Context, Exchange
 from paraagent.agent.journal import Journal
@@ -30,7 +32,7 @@ from paraagent.protocol.monitor import PlanMonitor, Review
 from paraagent.protocol.observe import render_found, render_notes, render_result
 from paraagent.trace.events import EpisodeEnd, EpisodeStart, Event, NoteKind, SearchDone, TurnText
 from paraagent.trace.recorder import Recorder
-from paraagent.types import Call, Found, Message, Policy, Result, StopReason, Toolbox, ToolError
+from paraagent.types import Call, Found, Message, Policy, Result, StopReason, Toolbox, ToolError, Usage
 
 
 class Loop:
@@ -96,15 +98,17 @@ class Loop:
 
     async def _turn(self) -> EpisodeEnd | None:
         """Play one turn; return the end if it was the last."""
-        if reason := self._spending.exhausted(self._clock.now()):
+        said = self._past.turn(self._spending.turns)
+        now = said.started if said else self._clock.now()
+        if reason := self._spending.exhausted(now):
             return self._finish(reason)
         self.context.turns_left = self._spending.turns_left
         self.context.reply_tokens = self._spending.reply_tokens
-        left = self._spending.seconds_left(self._clock.now())
+        left = self._spending.seconds_left(now)
         limit = asyncio.timeout(left)
         try:
             async with limit:
-                turn = await self._ask()
+                said = said or await self._ask()
         except ModelError as error:
             return self._finish("model_error", failure=str(error))
         except TimeoutError:
@@ -112,6 +116,7 @@ class Loop:
                 raise
             self._clock.advance(left or 0.0)
             return self._finish("time_limit")
+        turn = self._hear(said)
         review = self._monitor.review(turn)
         faults = [fault.message for fault in turn.faults]
         deviations = [deviation.message for deviation in review.deviations if deviation.message not in faults]
@@ -130,28 +135,26 @@ class Loop:
         self._observe(Exchange(turn, notes=tuple(notes)))
         return None
 
-    async def _ask(self) -> Turn:
+    async def _ask(self) -> TurnText:
         started = self._clock.now()
-        reply = self._past.reply(self._spending.turns)
-        if reply is None:
-            reply = await self._policy.act(self.context)
+        reply = await self._policy.act(self.context)
         self._clock.advance(reply.seconds)
-        ended = self._clock.now()
-        cost = self._spending.add_turn(reply.usage, ended - started)
-        self._journal.emit(
-            TurnText(
-                turn=self._spending.turns - 1,
-                text=reply.text,
-                started=started,
-                ended=ended,
-                input_tokens=reply.usage.input_tokens,
-                output_tokens=reply.usage.output_tokens,
-                cached_tokens=reply.usage.cached_tokens,
-                cost=cost,
-            )
+        return TurnText(
+            turn=self._spending.turns,
+            text=reply.text,
+            started=started,
+            ended=self._clock.now(),
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            cached_tokens=reply.usage.cached_tokens,
         )
-        self.context.messages.append(Message("assistant", reply.text))
-        return parse(reply.text)
+
+    def _hear(self, said: TurnText) -> Turn:
+        usage = Usage(said.input_tokens, said.output_tokens, said.cached_tokens)
+        cost = self._spending.add_turn(usage, said.ended - said.started)
+        self._journal.emit(replace(said, cost=cost))
+        self.context.messages.append(Message("assistant", said.text))
+        return parse(said.text)
 
     def _answered(self, turn: Turn) -> EpisodeEnd | None:
         more = self._user(turn.answer or "") if self._user else None
@@ -173,9 +176,10 @@ class Loop:
             notes.append(told)
         searches = turn.searches[:allowed]
         started = self._clock.now()
-        found = self._past.found(self._spending.turns - 1, searches, self._toolbox.tool)
-        if found is None:
-            found = await self._clock.wait(self._clock.spawn(self._toolbox.search(searches)))
+        known = self._past.found(self._spending.turns - 1, searches, self._toolbox.tool)
+        new = [search for index, search in enumerate(searches) if index not in known]
+        answers = iter(await self._clock.wait(self._clock.spawn(self._toolbox.search(new))) if new else ())
+        found = [known.get(index) or next(answers) for index in range(len(searches))]
         for index, answer in enumerate(found):
             self._journal.emit(self._search_done(index, answer, started))
         self._monitor.record_searches([[hit.tool.name for hit in answer.hits] for answer in found])
@@ -248,7 +252,7 @@ class Loop:
         notes = list(exchange.notes)
         blocks = [render_found(found, self._settings.tools) for found in exchange.found]
         blocks += [render_result(result, self._settings.result_chars) for result in exchange.results]
-        if told := self._spending.last_turn(self._clock.now(), "\n".join(blocks)):
+        if told := self._spending.last_turn(self._journal.now(), "\n".join(blocks)):
             notes.append(told)
             self._note("budget", [told])
         if notes:

@@ -21,7 +21,7 @@ from paraagent.trace.events import (
     SearchDone,
     TurnText,
 )
-from paraagent.types import Call, Found, Hit, JsonObject, Reply, Result, Search, Tool, ToolError, Usage
+from paraagent.types import Call, Found, Hit, JsonObject, Result, Search, Tool, ToolError
 
 _UNKNOWN = "the run stopped while this write was under way; it may have happened"
 _Key = tuple[str, int, int, str]
@@ -35,7 +35,7 @@ class Past:
     """
 
     def __init__(self, events: Sequence[Event] = ()) -> None:
-        self._prompts = [event.content for event in events if isinstance(event, Prompt)]
+        self._prompts = [event for event in events if isinstance(event, Prompt)]
         self._turns = {event.turn: event for event in events if isinstance(event, TurnText)}
         self._searches = {(e.turn, e.index): e for e in events if isinstance(e, SearchDone)}
         self._starts = {(e.turn, e.index): e for e in events if isinstance(e, CallStart)}
@@ -45,11 +45,6 @@ class Past:
         self.at = max((_time(event) for event in events), default=0.0)
         """Seconds on the episode's clock when it stopped."""
 
-    @property
-    def prompts(self) -> int:
-        """How many prompt messages were recorded."""
-        return len(self._prompts)
-
     def knows(self, event: Event) -> bool:
         """Tell whether the trace holds this event already, whatever its times are."""
         if isinstance(event, EpisodeStart):
@@ -57,28 +52,23 @@ class Past:
         key = _key(event)
         return key is not None and key in self._known
 
-    def prompt(self, number: int) -> str | None:
-        """Return the text of the prompt message of this number, as the model saw it."""
+    def prompt(self, number: int) -> Prompt | None:
+        """Return the prompt message of this number, as the model saw it."""
         return self._prompts[number] if number < len(self._prompts) else None
 
-    def reply(self, turn: int) -> Reply | None:
+    def turn(self, number: int) -> TurnText | None:
         """Return what the policy said in a turn."""
-        event = self._turns.get(turn)
-        if event is None:
-            return None
-        usage = Usage(event.input_tokens, event.output_tokens, event.cached_tokens)
-        return Reply(event.text, usage)
+        return self._turns.get(number)
 
-    def found(self, turn: int, searches: Sequence[Search], tool: Callable[[str], Tool | None]) -> list[Found] | None:
-        """Return the answers to all searches of a turn, or None unless every one was recorded."""
-        events = [self._searches.get((turn, index)) for index in range(len(searches))]
-        answers = []
-        for search, event in zip(searches, events, strict=True):
-            if event is None:
-                return None
-            pairs = [(tool(name), score) for name, score in event.hits]
-            hits = tuple(Hit(known, score, "recorded") for known, score in pairs if known is not None)
-            answers.append(Found(search, hits, event.total, event.nothing_fits))
+    def found(self, turn: int, searches: Sequence[Search], tool: Callable[[str], Tool | None]) -> dict[int, Found]:
+        """Return the searches of a turn that need not run again, each with its answer."""
+        answers: dict[int, Found] = {}
+        for index, search in enumerate(searches):
+            event = self._searches.get((turn, index))
+            if event is not None:
+                pairs = [(tool(name), score) for name, score in event.hits]
+                hits = tuple(Hit(known, score, "recorded") for known, score in pairs if known is not None)
+                answers[index] = Found(search, hits, event.total, event.nothing_fits)
         return answers
 
     def results(self, turn: int, calls: Sequence[Call]) -> dict[int, Result]:

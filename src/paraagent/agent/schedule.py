@@ -237,7 +237,7 @@ class CallGroup:
             run.timer.cancel()
         run.timer = run.task = None
         writing = run.entered and not run.effects.read_only
-        if error is not None and writing and (error.kind == "timeout" or error is run.stop):
+        if error is not None and writing and error.kind in ("timeout", "cancelled"):
             error = ToolError("outcome_unknown", f"{error.message}; the write may have happened")
         try:
             if error is None or not self._repeat(run, error):

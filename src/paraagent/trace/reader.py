@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from paraagent.errors import TraceError
-from paraagent.trace.events import TRACE_VERSION, Event
+from paraagent.trace.events import TRACE_VERSION, EpisodeEnd, Event
 from paraagent.trace.view import EpisodeView
 
 _decoder = msgspec.json.Decoder(Event)
@@ -46,16 +46,18 @@ def unfinished(path: Path) -> tuple[list[Event], int]:
     Raises:
         TraceError: the trace cannot be read, is damaged, or its episode has come to an end.
     """
-    found = load(path)
-    events = list(found.events)
-    if found.end is not None:
-        if not found.end.mask_sample:
-            raise TraceError(f"{path}: the episode has ended ({found.end.stop_reason}): there is nothing to resume")
+    events = list(load(path).events)
+    lines = path.read_bytes().splitlines(keepends=True)
+    if len(lines) == len(events) and not lines[-1].endswith(b"\n"):  # cut just before its end, so never acted upon
         events.pop()
-    lines = path.read_bytes().splitlines(keepends=True)[: len(events)]
-    if not lines[-1].endswith(b"\n"):
+    if not events:
         raise TraceError(f"{path}: holds no complete event")
-    return events, sum(map(len, lines))
+    end = events[-1]
+    if isinstance(end, EpisodeEnd):
+        if not end.mask_sample:
+            raise TraceError(f"{path}: the episode has ended ({end.stop_reason}): there is nothing to resume")
+        events.pop()
+    return events, sum(map(len, lines[: len(events)]))
 
 
 class _Head(msgspec.Struct):
