@@ -20,7 +20,10 @@ from paraagent.types import JsonObject, JsonValue
 
 MASK = 0xFFFFFFFFFFFFFFFF
 ODD = 0x9E3779B97F4A7C15
-FIRST, COUNT = 10_000, 90_000
+FIRST, COUNT = 10_000, 70_000
+"""Things that are there from the seed."""
+MADE, MADE_COUNT = 80_000, 20_000
+"""Things that the task or a call put there."""
 DIGITS = 9
 _CHECKS = 10_000
 _SOME = (FIRST * _CHECKS, 483_924_821, 999_999_999)
@@ -57,7 +60,7 @@ def mix(key: int, by: int) -> int:
 
 
 def pick(key: int) -> int:
-    """Return the thing that 64 bits point to."""
+    """Return the seeded thing that 64 bits point to."""
     return FIRST + (key >> 24) % COUNT
 
 

@@ -21,7 +21,7 @@ from paraagent.env.schemas import properties, same
 from paraagent.env.validate import Arguments
 from paraagent.types import JsonObject, JsonValue, Tool
 
-KEPT = 4096
+KEPT = 2048
 _TRIALS = 3
 _PARAMETER = re.compile(r"\{[^{}]*\}")
 _SHORTEST_VERB = 4

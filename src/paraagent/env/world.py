@@ -21,9 +21,10 @@ from hashlib import blake2b
 import orjson
 
 from paraagent.env.identity import key_noun
-from paraagent.env.ids import COUNT, Spaces, digest, mix, number, pick, recognise, salt
+from paraagent.env.ids import MADE, MADE_COUNT, Spaces, digest, number, recognise, salt
 from paraagent.env.schemas import same
 from paraagent.env.task import Entity
+from paraagent.errors import ToolFailure
 from paraagent.types import JsonObject, JsonValue
 
 Kind = tuple[str, str]
@@ -103,6 +104,8 @@ class World:
         thing = names.get(id) if names else None
         if thing is None:
             thing = recognise(self.space(kind), id)
+            if thing is not None and thing >= MADE and self.record(kind, thing) is None:
+                return None  # not made in this world, or not yet
         if thing is None and (names := self._shown_names.get(kind)):
             thing = names.get(id)
         return thing
@@ -128,14 +131,17 @@ class World:
         return sorted(records.items()) if records else []
 
     def fresh(self, kind: Kind, key: int) -> int:
-        """Return the first thing along the sequence of `key` of which there is no record."""
+        """Return the first thing to be made along the sequence of `key` that has not been made.
+
+        Raises:
+            ToolFailure: `tool_error` when there are 20,000 of them.
+        """
         records = self._records.get(kind, {})
-        thing = pick(key)
+        if len(records) >= MADE_COUNT:
+            raise ToolFailure("tool_error", f"no room for another {kind[1]}")
+        thing = MADE + key % MADE_COUNT
         while thing in records:
-            key = mix(key, 1)
-            thing = pick(key)
-            if len(records) >= COUNT:
-                raise OverflowError(f"no room for another {kind[1]}")
+            thing = MADE + (thing + 1) % MADE_COUNT
         return thing
 
     def name(self, kind: Kind, id: str, thing: int) -> None:
