@@ -142,6 +142,15 @@ def test_a_model_may_play_the_answerer(where: tuple[str, ...]) -> None:
     assert {str(demo.meta["experts"]) for demo in read(Path("x.jsonl"))} == {"http:tiny as answerer"}
 
 
+def test_a_model_that_is_of_no_use_is_given_up_soon_and_what_it_said_is_told(where: tuple[str, ...]) -> None:
+    with ChatServer(default=Answer("I am only a parrot")) as server:
+        http = ["--experts", "http", "--model", MODEL, "--base-url", server.base_url, "--kind", "direct"]
+        said = complaint(demos("make", "--out", "x.jsonl", "--limit", "3", *http, *where), 2)
+        assert "only 0 of 3 demonstrations could be made (model_failed" in said
+        assert "gave no usable reply as planner" in said
+        assert len(server.requests) < 300
+
+
 def test_inspect_counts_and_tells_one(made: Path) -> None:
     result = demos("inspect", str(made))
     assert result.exit_code == 0

@@ -116,6 +116,7 @@ def make(
         depth=depth,
         top_k=top_k,
         max_tokens=max_tokens,
+        tries=12 if experts is Experts.builtin else 2,
         held_out=held_out,
     )
     recipe.check()

@@ -31,13 +31,15 @@ from paraagent.demos.experts import builtin
 from paraagent.demos.formats import line
 from paraagent.demos.llm import played
 from paraagent.demos.maker import Maker
-from paraagent.demos.produce import Keeper, produce, produce_live
+from paraagent.demos.produce import PATIENCE, Keeper, produce, produce_live
 from paraagent.demos.recipe import Recipe
 from paraagent.demos.roles import RoleName
 from paraagent.demos.statistics import NAMES, Statistics, ordered
 from paraagent.errors import EnvironmentFault, UsageError
 from paraagent.search.search import SearchIndex
 
+_PATIENCE_WITH_MODELS = 20
+"""Lots in a row without anything to keep after which a model is asked no more: every lot costs."""
 _TOLD = tuple(name for name in NAMES if name not in ("split", "dataset", "experts"))
 
 
@@ -124,7 +126,7 @@ def make(
             )
             task = bar.add_task("demonstrations", total=recipe.limit)
             writer = _open(files, stack, lambda kept: bar.update(task, completed=kept))
-            keeper = Keeper(recipe, writer.keep)
+            keeper = Keeper(recipe, writer.keep, _PATIENCE_WITH_MODELS if playing else PATIENCE)
             interrupted = _play(recipe, playing, workers, catalog, keeper)
         origin = Origin(playing.name if playing else "builtin", digest, tools, version("paraagent"), _command())
         text = card(files.chat.name, writer.sha256, writer.statistics, keeper.refused, recipe, origin)

@@ -69,6 +69,7 @@ def from_view(view: EpisodeView, task: Task, *, experts: str) -> Demo:
     turns = iter(view.turns)
     called = {call.name for call in view.calls}
     loss = tuple(message.role == "assistant" and not mistaken(next(turns), called) for message in view.messages)
+    tokens = view.measures.tokens
     meta: JsonObject = {
         "experts": experts,
         "links": sum(len(upstream(call.end.raw_arguments)) for call in view.calls if call.end),
@@ -81,6 +82,8 @@ def from_view(view: EpisodeView, task: Task, *, experts: str) -> Demo:
         "recovery": [*recoveries(view)],
         "tools": [*sorted(called)],
     }
+    if tokens:
+        meta["model_tokens"] = tokens  # what the model that played roles has read and written
     return Demo(task.id, tuple(view.messages), loss, task.kind, task.split, meta=meta)
 
 

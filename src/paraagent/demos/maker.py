@@ -45,6 +45,8 @@ class Made:
     """Equal for demonstrations that are too alike to keep both."""
     refused: Counter[str] = field(default_factory=Counter)
     """How often a task or an episode was not good enough, by reason; the sampler's reasons begin with `task:`."""
+    trouble: str = ""
+    """What a model failed of last, if one did."""
 
 
 class Maker:
@@ -64,7 +66,7 @@ class Maker:
 
     async def make(self, number: int) -> Made:
         """Make one lot; it stays empty if none of its tries is good enough."""
-        recipe, refused = self.recipe, Counter[str]()
+        recipe, refused, trouble = self.recipe, Counter[str](), ""
         rng = recipe.lot(number)
         kind = recipe.kind(rng)
         for _ in range(recipe.tries):
@@ -74,14 +76,15 @@ class Maker:
             if not isinstance(task, Task):
                 refused[f"task:{task.reason}"] += 1
                 continue
-            demo, reason = await self.play(task, style)
+            demo, reason, view = await self.play(task, style)
+            trouble = (view.end.failure_kind if view.end else None) or trouble
             if reason is None:
-                return Made(number, self._described(demo, seed, dials), key(task, demo), refused)
+                return Made(number, self._described(demo, seed, dials), key(task, demo), refused, trouble)
             refused[reason] += 1
-        return Made(number, None, refused=refused)
+        return Made(number, None, refused=refused, trouble=trouble)
 
-    async def play(self, task: Task, style: Style) -> tuple[Demo, str | None]:
-        """Have one task played; return the demonstration and the reason not to keep it, if there is one."""
+    async def play(self, task: Task, style: Style) -> tuple[Demo, str | None, EpisodeView]:
+        """Have one task played; return the demonstration, the reason not to keep it or None, and the episode."""
         cast = self._cast_for(task, style)
         weaver = Weaver(cast, linked=style.linked)
         recorder = Recorder()
@@ -89,8 +92,8 @@ class Maker:
         view = EpisodeView(recorder.events)
         demo = from_view(view, task, experts=cast.name)
         if weaver.refused is not None:
-            return demo, "not_accepted"
-        return demo, refusal(view, task, demo, self.recipe.max_tokens)
+            return demo, "not_accepted", view
+        return demo, refusal(view, task, demo, self.recipe.max_tokens), view
 
     def _described(self, demo: Demo, seed: int, dials: Dials) -> Demo:
         """Add what is needed to sample the task again, and whose tools were used."""

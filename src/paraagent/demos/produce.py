@@ -31,7 +31,6 @@ BATCH = 8
 AHEAD = 4
 """Batches a worker may be ahead."""
 PATIENCE = 400
-"""Lots in a row without anything new to keep after which making ends."""
 
 if TYPE_CHECKING:
     Results = Queue[list[Made] | Exception]
@@ -42,13 +41,15 @@ class Keeper:
 
     Args:
         keep: takes every demonstration that is kept.
+        patience: lots in a row without anything new to keep after which making ends.
     """
 
-    def __init__(self, recipe: Recipe, keep: Callable[[Demo], None]) -> None:
+    def __init__(self, recipe: Recipe, keep: Callable[[Demo], None], patience: int = PATIENCE) -> None:
         self.kept = 0
         self.refused: Counter[str] = Counter()
         self._limit = recipe.limit
         self._keep = keep
+        self._patience = patience
         self._keys: set[str] = set()
         self._idle = 0
 
@@ -73,12 +74,17 @@ class Keeper:
             self.kept += 1
             self._idle = 0
             self._keep(made.demo)
-        if self._idle >= PATIENCE:
-            why = ", ".join(f"{reason} {times}" for reason, times in self.refused.most_common(4))
-            raise UsageError(
-                f"only {self.kept} of {self._limit} demonstrations can be made of this catalog ({why}): "
-                "ask for fewer, allow more kinds, or use a larger catalog"
-            )
+        if self._idle >= self._patience:
+            raise self._too_little(made.trouble)
+
+    def _too_little(self, trouble: str) -> UsageError:
+        why = ", ".join(f"{reason} {times}" for reason, times in self.refused.most_common(4))
+        if trouble:
+            return UsageError(f"only {self.kept} of {self._limit} demonstrations could be made ({why}): {trouble}")
+        return UsageError(
+            f"only {self.kept} of {self._limit} demonstrations can be made of this catalog ({why}): "
+            "ask for fewer, allow more kinds, or use a larger catalog"
+        )
 
 
 def produce(recipe: Recipe, catalog: Path | None, workers: int, keeper: Keeper) -> None:
