@@ -7,8 +7,9 @@ tools count as found and which are taken away before it is asked; a query with n
 What unanswerable can mean among 90,000 tools: `nobody` holds requests that no remote interface can meet (physical
 acts, impossible wishes), checked by hand to name no digital service. The other two kinds are exact only inside a
 smaller world: `category gone` asks ToolBench requests after every API of the wanted APIs' categories was removed,
-`other box` asks for one API's operation in a toolbox of one, three or twelve APIs of other categories. Both keep a
-few requests that something left can partly serve, so a false answer rate of 0 is neither reachable nor wanted there.
+`other box` asks for one API's operation in a toolbox of one, three or twelve APIs of other providers and categories.
+Both keep a few requests that something left can partly serve, so a false answer rate of 0 is neither reachable nor
+wanted there.
 """
 
 from __future__ import annotations
@@ -279,7 +280,11 @@ def boxes(tools: Sequence[Tool], count: int, seed: int) -> list[Case]:
         target = rng.choice(by_api[rng.choice(apis)])
         phrase, kin = rng.choice(((reworded, same_text), (reworded, same_text), (brief, same_thing)))
         text, size = phrase(target, rng), rng.choice(BOX)
-        others = [api for api in rng.sample(apis, 4 * size) if by_api[api][0].category not in ("", target.category)]
+        others = [
+            api
+            for api in rng.sample(apis, 4 * size)
+            if by_api[api][0].category not in ("", target.category) and api[0] != target.provider
+        ]
         if not text or len(others) < size:
             continue
         answerable = len(cases) % 2 == 0

@@ -100,6 +100,22 @@ def test_slot_and_query_are_both_used() -> None:
     assert names(ask("the city of Lyon", slot="weather forecast"))[0] == "meteo_forecast"
 
 
+def test_a_change_is_not_served_by_a_reading_tool() -> None:
+    reading = SearchIndex.build_in_memory([tool for tool in TOOLS if tool.effect == "read"])
+    assert names(ask("get an order", index=reading))[0] == "shop_get_order"
+    assert ask("archive an order", index=reading).nothing_fits
+    assert names(ask("erase an order"))[0] == "shop_delete_order"
+
+
+def test_a_shared_verb_alone_is_no_answer() -> None:
+    assert ask("delete a passport").nothing_fits
+    assert ask("list the planets").nothing_fits
+
+
+def test_another_ending_is_found() -> None:
+    assert names(ask("forecasters"))[0] == "meteo_forecast"
+
+
 def test_an_exact_name_comes_first_and_is_sure() -> None:
     for query in ("mail_send", "call `mail_send` for the weather in the city"):
         found = ask(query)

@@ -13,6 +13,7 @@ from paraagent.catalog.store import Catalog, write_catalog
 from paraagent.errors import CatalogError
 from paraagent.search import indexfile
 from paraagent.search import search as module
+from paraagent.search.fields import Weights
 from paraagent.search.search import SearchIndex
 from paraagent.types import Search, Tool
 
@@ -55,13 +56,16 @@ def test_a_new_catalog_gets_a_new_index(store: Path) -> None:
         assert best(SearchIndex.open(catalog)) == "c_tide"
 
 
-def test_another_version_gives_another_index(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_code_or_constants_give_another_index(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Catalog.open(store) as catalog:
         SearchIndex.open(catalog)
         before = file_of(store).read_bytes()
         monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
         assert best(SearchIndex.open(catalog)) == "a_tide"
-    assert file_of(store).read_bytes() != before
+        middle = file_of(store).read_bytes()
+        monkeypatch.setattr(module, "WEIGHTS", Weights(gist=1.0))
+        assert best(SearchIndex.open(catalog)) == "a_tide"
+    assert len({before, middle, file_of(store).read_bytes()}) == 3
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "header", "flipped", "short header"])

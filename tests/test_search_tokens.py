@@ -45,12 +45,13 @@ def test_forms_of_a_word_meet(said: str, written: str) -> None:
     assert set(tokens(said)) & set(tokens(written))
 
 
-def test_stop_words_carry_nothing() -> None:
-    assert tokens("please could you do this for me") == []
+def test_stop_words_and_single_digits_carry_nothing() -> None:
+    assert tokens("please could you do this for me 1 2") == []
+    assert tokens("Route 53") == ["rout", "53"]
 
 
 def test_names_of_two_parts_also_count_as_one() -> None:
-    assert compounds("PayPal and YouTube but not Paypal or GetUserByName") == ["paypal", "youtub"]
+    assert compounds("PayPal and YouTube but not Paypal or GetUserByName") == ["paypal", "youtube"]
 
 
 def test_text_beyond_the_limit_is_not_read() -> None:

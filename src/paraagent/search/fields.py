@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from paraagent.search.tokens import compounds, tokens
+from paraagent.search.tokens import compounds, stem, tokens
 from paraagent.types import EffectKind, JsonObject, Tool
 
 Field = Literal["name", "service", "summary", "description", "parameters", "notes", "context", "effect"]
@@ -32,6 +32,10 @@ _INTENTS: dict[EffectKind, str] = {
     "update": "update change modify edit set rename patch replace adjust",
     "delete": "delete remove erase destroy drop purge",
 }
+_CHANGES = frozenset(
+    "approve archive cancel clone deactivate delete destroy disable duplicate enable erase merge move purge reject "
+    "remove rename restore revoke suspend terminate transfer unarchive".split()
+)
 _INTENT: dict[str, EffectKind] = {verb: effect for effect, verbs in _INTENTS.items() for verb in verbs.split()}
 
 
@@ -73,8 +77,12 @@ class Weights:
     """Added to the mass that is covered, in units of idf: short texts are not covered by one word alone."""
     repeat: float = 0.3
     """A term that stands n times in a query counts n ** repeat."""
-    intent: float = 2.0
+    intent: float = 1.5
     """An effect that a query's verbs ask for counts as much as this many words."""
+    verb: float = 0.5
+    """A plain verb as `get` or `delete` counts as much as this many words: its effect counts beside it."""
+    opposed: float = 0.4
+    """Factor for the score of a reading tool when the query asks for a change."""
 
 
 def texts(tool: Tool) -> tuple[list[str], ...]:
@@ -112,8 +120,19 @@ def intents(words: Iterable[str]) -> list[str]:
     return [effect_term(effect) for effect in dict.fromkeys(_INTENT[word] for word in words if word in _INTENT)]
 
 
+def plain_verb(word: str) -> bool:
+    """Tell whether a lower-case word is one of the verbs that only say which effect is wanted."""
+    return word in _INTENT
+
+
+def changes(words: Iterable[str]) -> bool:
+    """Tell whether the verbs among a query's words only ask for a change, which no reading tool can make."""
+    asked = set(words)
+    return not asked.isdisjoint(_CHANGES) and "read" not in map(_INTENT.get, asked)
+
+
 def _prose(text: str) -> list[str]:
-    return tokens(text) + compounds(text)
+    return tokens(text) + [stem(name) for name in compounds(text)]
 
 
 def _properties(schema: JsonObject) -> JsonObject:

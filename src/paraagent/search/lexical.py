@@ -9,6 +9,7 @@ Limits: arrays are read-only; an index is rebuilt, not changed.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Rows:
     """Every (term, tool, field) with its count, sorted by term, then tool; independent of weights."""
 
     vocabulary: list[str]
+    """Ascending; terms are places in it."""
     terms: NDArray[np.int32]
     docs: NDArray[np.int32]
     fields: NDArray[np.uint8]
@@ -43,7 +45,8 @@ class Lexicon:
 
     size: int
     """How many tools there are."""
-    vocabulary: dict[str, int]
+    vocabulary: Sequence[str]
+    """Term i's text; ascending."""
     starts: NDArray[np.int64]
     """(terms + 1,)"""
     docs: NDArray[np.int64]
@@ -64,6 +67,21 @@ class Lexicon:
             np.add.at(total, self.docs[postings], impacts if weight == 1 else impacts * np.float32(weight))
         return total
 
+    def find(self, text: str) -> int | None:
+        """Return the term of this text, or None."""
+        place = bisect_left(self.vocabulary, text)
+        return place if place < len(self.vocabulary) and self.vocabulary[place] == text else None
+
+    def near(self, text: str) -> int | None:
+        """Return the first term that differs from a text of six letters or more only after all but the last."""
+        place = bisect_left(self.vocabulary, text[:-1])
+        alike = place < len(self.vocabulary) and self.vocabulary[place].startswith(text[:-1])
+        return place if alike and len(text) >= 6 else None
+
+    def holders(self, term: int) -> NDArray[np.int64]:
+        """Return the tools that hold a term, ascending."""
+        return self.docs[self.starts[term] : self.starts[term + 1]]
+
     def matches(self, terms: Sequence[int], docs: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return in which fields each tool holds each term, (terms, docs); 0 where it does not."""
         found = np.zeros((len(terms), len(docs)), np.uint8)
@@ -77,7 +95,7 @@ class Lexicon:
 
 def collect(tools: Iterable[Tool]) -> Rows:
     """Read the terms of all tools."""
-    vocabulary: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     lengths: list[list[int]] = []
     columns = (array("i"), array("i"), array("B"), array("H"))
     for doc, tool in enumerate(tools):
@@ -85,14 +103,18 @@ def collect(tools: Iterable[Tool]) -> Rows:
         lengths.append([len(terms) for terms in fields])
         for field, terms in enumerate(fields):
             for term, count in Counter(terms).items():
-                number = vocabulary.setdefault(term, len(vocabulary))
+                number = numbers.setdefault(term, len(numbers))
                 for column, value in zip(columns, (number, doc, field, min(count, 65535)), strict=True):
                     column.append(value)
-    terms_, docs, kinds, counts = (np.frombuffer(column, column.typecode) for column in columns)
-    order = np.argsort(terms_.astype(np.int64) * max(len(lengths), 1) + docs, kind="stable")
+    drawn, docs, kinds, counts = (np.frombuffer(column, column.typecode) for column in columns)
+    vocabulary = sorted(numbers)
+    ranks = np.zeros(len(numbers), np.int32)
+    ranks[[numbers[term] for term in vocabulary]] = np.arange(len(numbers))
+    terms = ranks[drawn]
+    order = np.argsort(terms.astype(np.int64) * max(len(lengths), 1) + docs, kind="stable")
     return Rows(
-        list(vocabulary),
-        terms_[order],
+        vocabulary,
+        terms[order],
         docs[order],
         kinds[order],
         counts[order].astype(np.float32),
@@ -123,7 +145,7 @@ def weigh(rows: Rows, weights: Weights) -> Lexicon:
         impacts += bonus * idf[terms] * inside / (mass[docs] + weights.slack)
     return Lexicon(
         size=tools,
-        vocabulary={term: number for number, term in enumerate(rows.vocabulary)},
+        vocabulary=rows.vocabulary,
         starts=np.concatenate(([0], np.cumsum(holders))),
         docs=docs.astype(np.int64),
         impacts=impacts.astype(np.float32),

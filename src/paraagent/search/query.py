@@ -1,17 +1,20 @@
-"""One search as the index sees it: weighted terms, wanted effects, and how much of it is unknown.
+"""One search as an index sees it: weighted terms, wanted and ruled-out effects, how much is unknown; and its scores.
 
-Place in the flow: layer 2, between `tokens` and `search`. The slot's name and the query's words count alike.
+Place in the flow: layer 2, between `lexical` and `search`. The slot's name and the query's words count alike. A word
+that no tool holds is replaced by one that differs only in its ending, as `conversion` by `convert`, if there is one.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 
-from paraagent.search.fields import Weights, intents
+import numpy as np
+from numpy.typing import NDArray
+
+from paraagent.search.fields import Weights, changes, effect_term, intents, plain_verb
 from paraagent.search.lexical import Lexicon
-from paraagent.search.tokens import MAX_CHARACTERS, STOP_WORDS, compounds, parts, stem
+from paraagent.search.tokens import MAX_CHARACTERS, compounds, parts, stem, telling
 from paraagent.types import Search
 
 MAX_TERMS = 96
@@ -25,42 +28,51 @@ class Query:
     terms: tuple[int, ...]
     """Terms of the index, ascending."""
     words: tuple[str, ...]
-    """How the query spells each term first."""
+    """How the query spells each term."""
     weights: tuple[float, ...]
+    """How much each term counts."""
     effects: tuple[int, ...]
     """Effect terms that the query's verbs ask for."""
-    intent: float
-    """Weight of each effect."""
+    opposed: int | None
+    """Effect term of the tools that cannot do what the query asks for."""
     unknown: int
     """Different words that no tool holds; names and numbers aside, since they tend to be arguments."""
 
-    def weighted(self) -> list[tuple[int, float]]:
-        return [*zip(self.terms, self.weights, strict=True), *((effect, self.intent) for effect in self.effects)]
+
+def scores(query: Query, lexicon: Lexicon, weights: Weights) -> NDArray[np.float32]:
+    """Return the score of every tool, (tools,); 0 where nothing matches."""
+    effects = [(effect, weights.intent) for effect in query.effects]
+    found = lexicon.scores([*zip(query.terms, query.weights, strict=True), *effects])
+    if query.opposed is not None:
+        found[lexicon.holders(query.opposed)] *= weights.opposed
+    return found
 
 
 def read(search: Search, lexicon: Lexicon, weights: Weights) -> Query:
     """Return what a search asks of an index."""
     text = f"{search.slot} {search.query}"[:MAX_CHARACTERS]
     words = parts(text)
-    spelled: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for word in words:
-        if word not in STOP_WORDS:
-            counts[stem(word)] += 1
-            spelled.setdefault(stem(word), word)
-    vocabulary = lexicon.vocabulary
     names = {part for word in text.split() if word.lstrip("\"'`([")[:1].isupper() for part in parts(word)}
-    unknown = sum(t not in vocabulary and t.isalpha() and spelled[t] not in names for t in counts)
-    for name in compounds(text):
-        counts[name] += 1
-        spelled.setdefault(name, name)
-    known = {vocabulary[term]: term for term in counts if term in vocabulary}
-    chosen = sorted(sorted(known, key=lambda term: (-lexicon.idf[term], term))[:MAX_TERMS])
+    counts = Counter(word for word in words if telling(word))
+    spelled: dict[int, str] = {}
+    weight: dict[int, float] = {}
+    unknown = 0
+    for word in (*counts, *compounds(text)):
+        term = lexicon.find(stem(word))
+        if term is None and word.isalpha() and word in counts and word not in names:
+            term = lexicon.near(stem(word))
+            unknown += term is None
+        if term is not None:
+            spelled.setdefault(term, word)
+            factor = weights.verb if plain_verb(word) else 1.0
+            weight[term] = max(weight.get(term, 0.0), factor * max(counts[word], 1) ** weights.repeat)
+    terms = tuple(sorted(sorted(spelled, key=lambda term: (-lexicon.idf[term], term))[:MAX_TERMS]))
+    asked = (lexicon.find(effect) for effect in intents(words))
     return Query(
-        tuple(chosen),
-        tuple(spelled[known[term]] for term in chosen),
-        tuple(math.pow(counts[known[term]], weights.repeat) for term in chosen),
-        tuple(vocabulary[effect] for effect in intents(words) if effect in vocabulary),
-        weights.intent,
+        terms,
+        tuple(spelled[term] for term in terms),
+        tuple(weight[term] for term in terms),
+        tuple(effect for effect in asked if effect is not None),
+        lexicon.find(effect_term("read")) if changes(words) else None,
         unknown,
     )

@@ -22,12 +22,13 @@ from paraagent.errors import CatalogError
 from paraagent.search import indexfile
 from paraagent.search.fields import FIELDS, Weights
 from paraagent.search.lexical import Lexicon, collect, weigh
-from paraagent.search.query import Query, read
+from paraagent.search.query import Query, read, scores
+from paraagent.search.tokens import STEMMER
 from paraagent.search.verdict import FLOOR, evidence, probability
 from paraagent.types import Found, Hit, Search, Tool
 
-VERSION = 4
-"""Raise it whenever the same tools would give another index."""
+VERSION = 1
+"""Raise it whenever code would make another index of the same tools; constants are compared by themselves."""
 WEIGHTS = Weights()
 SURE = 0.99
 """Probability of a tool whose exact name is the query."""
@@ -65,7 +66,7 @@ class SearchIndex:
             CatalogError: the index cannot be written beside the catalog, or the catalog cannot be read.
         """
         path = catalog.path.with_suffix(".search")
-        meta = {"catalog": catalog.digest, "version": str(VERSION)}
+        meta = {"catalog": catalog.digest, "code": f"{VERSION}, Snowball {STEMMER}", "weights": repr(WEIGHTS)}
         arrays = indexfile.load(path, meta)
         if arrays is None:
             arrays = _pack(*_index(catalog))
@@ -97,12 +98,12 @@ class SearchIndex:
 
     def evidence(self, search: Search, k: int) -> tuple[list[str], NDArray[np.float64]]:
         """Return the best k tools' names and the features, (k, features), that `probability` judges them by."""
-        query, docs, scores = self._rank(search, k)
-        return [self._names[doc] for doc in docs], evidence(self._lexicon, query, scores)
+        query, docs, found = self._rank(search, k)
+        return [self._names[doc] for doc in docs], evidence(self._lexicon, query, found)
 
     def _search(self, search: Search, k: int) -> Found:
-        query, docs, scores = self._rank(search, k)
-        sure = probability(evidence(self._lexicon, query, scores)).round(4).tolist()
+        query, docs, found = self._rank(search, k)
+        sure = probability(evidence(self._lexicon, query, found)).round(4).tolist()
         masks = self._lexicon.matches(query.terms, docs)
         hits = [Hit(self._tool(doc), sure[i], _reason(query, masks[:, i])) for i, doc in enumerate(docs)]
         exact = self._exact(search)
@@ -115,11 +116,11 @@ class SearchIndex:
     def _rank(self, search: Search, k: int) -> tuple[Query, NDArray[np.int64], NDArray[np.float32]]:
         """Return the query as read, the best k tools and their scores."""
         query = read(search, self._lexicon, WEIGHTS)
-        scores = self._lexicon.scores(query.weighted())
+        found = scores(query, self._lexicon, WEIGHTS)
         if self._hidden is not None:
-            scores[self._hidden] = 0
-        docs = _best(scores, k)
-        return query, docs, scores[docs]
+            found[self._hidden] = 0
+        docs = _best(found, k)
+        return query, docs, found[docs]
 
     def _exact(self, search: Search) -> int | None:
         """Return the tool that the query names: as a whole, or as one of its words with an underscore."""
@@ -161,7 +162,7 @@ def _unpack(arrays: Mapping[str, NDArray[Any]]) -> tuple[Lexicon, list[str]]:
     texts = {key: arrays[key].tobytes().decode() for key in ("vocabulary", "names")}
     terms, names = (text.split("\n") if text else [] for text in texts.values())
     kept = {key: array for key, array in arrays.items() if key not in texts}
-    return Lexicon(size=len(names), vocabulary={term: i for i, term in enumerate(terms)}, **kept), names
+    return Lexicon(size=len(names), vocabulary=terms, **kept), names
 
 
 def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:

@@ -22,6 +22,8 @@ STOP_WORDS = frozenset(
 )
 MAX_CHARACTERS = 4000
 """Longer text is cut: what comes after is data, not a description."""
+STEMMER = Stemmer.version()
+"""Version of the stemming rules."""
 COMPOUND = 16
 """Longest word that counts as one name written in two parts, as `PayPal`."""
 
@@ -38,17 +40,22 @@ _HYPHENATED = re.compile(r"\b([eE])-(?=[a-z])")
 
 
 def tokens(text: str) -> list[str]:
-    """Return the terms of a text in order, stop words left out."""
-    return [stem(part) for part in parts(text) if part not in STOP_WORDS]
+    """Return the terms of a text in order, stop words and single digits left out."""
+    return [stem(part) for part in parts(text) if telling(part)]
 
 
 def compounds(text: str) -> list[str]:
-    """Return the names in a text that are written as one word of two capitalised parts, as `paypal` for `PayPal`."""
+    """Return, in lower case, the names in a text that are one word of two parts, as `paypal` for `PayPal`."""
     return [
-        stem(word.lower())
+        word.lower()
         for word in _WORD.findall(text[:MAX_CHARACTERS])
         if len(word) <= COMPOUND and _COMPOUND.fullmatch(word) and len(_PART.findall(word)) == 2
     ]
+
+
+def telling(word: str) -> bool:
+    """Tell whether a lower-case word says anything about what a tool does."""
+    return word not in STOP_WORDS and (len(word) > 1 or not word.isdigit())
 
 
 def parts(text: str) -> list[str]:

@@ -15,24 +15,28 @@ from numpy.typing import NDArray
 from paraagent.search.lexical import Lexicon
 from paraagent.search.query import Query
 
-FEATURES = ("length", "strength", "share")
-BIAS = -4.44
-COEFFICIENTS = (0.53, 0.4, 1.49)
-FLOOR = 0.099
+FEATURES = ("long", "strength", "share")
+BIAS = -3.87
+COEFFICIENTS = (1.96, 0.83, 2.08)
+FLOOR = 0.102
 """Below this probability a hit does not count as an answer."""
+SHORT = 5
+"""Different words of a query that names a purpose and nothing else."""
 
 
 def evidence(lexicon: Lexicon, query: Query, scores: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the features of tools with these positive lexical scores, (tools, features).
 
-    - length: logarithm of the number of different words in the query
+    - long: how many times longer than `SHORT` the query is; a long one tells more than the tool's purpose
     - strength: the score in units of the weight (idf) of a word that one tool holds
-    - share: logarithm of the score per weight of all the query's words; one that no tool holds weighs half a rare one
+    - share: the score per weight of all the query's words; one that no tool holds weighs half a rare one
+
+    All three are logarithms.
     """
     rarest = float(np.log1p((lexicon.size + 0.5) / 0.5))
-    whole = float(lexicon.idf[list(query.terms)].sum()) + query.unknown * rarest / 2
-    length = np.full(len(scores), np.log1p(len(query.terms) + query.unknown))
-    return np.column_stack((length, scores / rarest, np.log(scores / max(whole, 1e-6)))).astype(np.float64)
+    whole = float(lexicon.idf[list(query.terms)] @ np.minimum(query.weights, 1.0)) + query.unknown * rarest / 2
+    long = np.full(len(scores), max(np.log((len(query.terms) + query.unknown or 1) / SHORT), 0.0))
+    return np.column_stack((long, np.log(scores / rarest), np.log(scores / max(whole, 1e-6)))).astype(np.float64)
 
 
 def probability(features: NDArray[np.float64]) -> NDArray[np.float64]:
