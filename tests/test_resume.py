@@ -76,7 +76,7 @@ class Script:
 
     async def act(self, context: Context) -> Reply:
         self.prompts.append([message.content for message in context.messages])
-        return Reply(self.lines[len(context.exchanges)])
+        return Reply(self.lines[len(context.exchanges)], seconds=0.2)
 
 
 LINES = [
@@ -292,19 +292,19 @@ def test_a_line_that_lacks_only_its_end_was_not_acted_upon_and_is_written_again(
         assert max(world.written.values()) == 1, point
 
 
-@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0])
 def test_recorded_turns_are_judged_by_the_time_they_had_then(tmp_path: Path, seconds: float) -> None:
     settings = Settings(Budget(seconds=seconds))
     play(tmp_path / "whole", Ledger(), settings=settings)
     reference = load(tmp_path / "whole")
     lines = (tmp_path / "whole").read_bytes().splitlines(keepends=True)
     after_calls = max(number for number, event in enumerate(reference.events, 1) if isinstance(event, CallEnd))
-    path = tmp_path / "cut"
-    path.write_bytes(b"".join(lines[:after_calls]))
-    play(path, Ledger(), resume=True, settings=settings)
-    view = load(path)
-    assert view.end == reference.end
-    assert view.messages == reference.messages
+    for point in range(after_calls, len(lines)):
+        path = tmp_path / str(point)
+        path.write_bytes(b"".join(lines[:point]))
+        play(path, Ledger(), resume=True, settings=settings)
+        assert load(path).end == reference.end
+        assert load(path).messages == reference.messages
 
 
 def test_a_recorded_search_is_not_asked_again_even_if_its_neighbour_is(tmp_path: Path) -> None:
