@@ -1,0 +1,207 @@
+"""Supervised fine-tuning on demonstrations: TRL's SFTTrainer over rows that are tokenised already.
+
+Place in the flow: layer 6, optional (`paraagent[train]`). Loss on the assistant's tokens that a demonstration marks,
+on nothing else. A run that was stopped, also by kill -9, goes on with the same numbers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import PreTrainedModel
+
+from paraagent.agent.engine.chat import Chat
+from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
+from paraagent.demos.formats import read
+from paraagent.errors import UsageError
+from paraagent.train.attention import use_blocks
+from paraagent.train.config import Optimisation, SftConfig
+from paraagent.train.head import score
+from paraagent.train.rows import Row, row
+from paraagent.train.runs import Reporter, RunFolder, Say, check_finite, explained, quiet
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from trl import SFTConfig as TrlConfig
+    from trl import SFTTrainer
+
+
+class ParaSFTTrainer(SFTTrainer):  # type: ignore[misc]
+    """SFTTrainer that scores only what is learned, also on a CPU, and stops at a loss that is no number."""
+
+    def compute_loss(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        if self.model.device.type == "cpu" and not return_outputs:
+            loss = self._loss_on_cpu(inputs, num_items_in_batch)
+        else:
+            loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        check_finite(loss[0] if return_outputs else loss, self.state.global_step + 1)
+        return loss
+
+    def _loss_on_cpu(
+        self, inputs: dict[str, torch.Tensor], num_items_in_batch: torch.Tensor | int | None
+    ) -> torch.Tensor:
+        chosen = inputs["labels"] != -100
+        scores = score(bare(self.model), inputs["input_ids"], inputs.get("attention_mask"), chosen)
+        count = len(scores.log_probs) if num_items_in_batch is None else num_items_in_batch
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        metrics["mean_token_accuracy"].append(scores.top.float().mean().item())
+        metrics["entropy"].append(scores.entropy.mean().item())
+        self._total_train_tokens += inputs["input_ids"].numel()
+        metrics["num_tokens"] = [self._total_train_tokens]
+        return -scores.log_probs.sum() / count
+
+    def create_model_card(self, *_: object, **__: object) -> None:
+        """Leave out the library's card: the run's own files say how it was made."""
+
+
+def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> Path:
+    """Fine-tune and return the folder of the adapter, or of the model if all weights were trained.
+
+    Raises:
+        UsageError: settings, data or model cannot be used; says what to change.
+        EnvironmentFault: a file cannot be read, memory or disk ran out, or the loss became no number.
+    """
+    config.check()
+    folder = resolve_folder(config.model)
+    tokenizer = load_tokenizer(folder)
+    rows = _rows(config, Chat(tokenizer), say)
+    run = RunFolder(Path(config.out))
+    checkpoint = run.open(config, resume=resume)
+    optimisation = config.optimisation
+    full = optimisation.lora_rank == 0
+    model = load_model(folder, dtype="float32" if full else "bfloat16")
+    if optimisation.micro_batch == 1:
+        use_blocks(model)
+    steps = max(1, round(config.epochs * len(rows) / config.batch))
+    with explained(optimisation.micro_batch, config.max_length), quiet():
+        trainer = ParaSFTTrainer(
+            model=model,
+            args=_arguments(config, run, steps),
+            train_dataset=_dataset(rows),
+            processing_class=tokenizer,
+            peft_config=None if full else lora(optimisation),
+        )
+        settle(trainer, run, say)
+        if checkpoint is not None:
+            say(f"going on from {checkpoint}")
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.save_model(str(run.final))
+        tokenizer.save_pretrained(str(run.final))
+    return run.final
+
+
+def _rows(config: SftConfig, chat: Chat, say: Say) -> list[Row]:
+    """Read and tokenise the demonstrations; those too long or not tellable are counted and left out."""
+    rows, too_long, untold = [], 0, 0
+    for number, demo in enumerate(read(Path(config.data))):
+        if number == config.limit:
+            break
+        try:
+            made = row(demo, chat, config.dialect)
+        except ValueError:
+            untold += 1
+            continue
+        if len(made.input_ids) > config.max_length:
+            too_long += 1
+        elif made.learned:
+            rows.append(made)
+    if not rows:
+        raise UsageError(
+            f"{config.data} gives nothing to learn ({too_long} demonstrations are longer than {config.max_length} "
+            "tokens): raise --max-length or make others"
+        )
+    tokens = sum(len(made.input_ids) for made in rows)
+    say(f"{len(rows)} demonstrations, {tokens:,} tokens, {sum(made.learned for made in rows):,} of them learned")
+    if too_long or untold:
+        say(f"left out: {too_long} longer than {config.max_length} tokens, {untold} that cannot be told")
+    return rows
+
+
+def _dataset(rows: list[Row]) -> Dataset:
+    labels = [
+        [token if learned else -100 for token, learned in zip(one.input_ids, one.completion_mask, strict=True)]
+        for one in rows
+    ]
+    return Dataset.from_dict({"input_ids": [one.input_ids for one in rows], "labels": labels})
+
+
+def _arguments(config: SftConfig, run: RunFolder, steps: int) -> TrlConfig:
+    return TrlConfig(
+        **shared_arguments(config.optimisation, run),
+        max_steps=steps,
+        gradient_accumulation_steps=config.batch // config.optimisation.micro_batch,
+        max_length=None,
+        packing=False,
+        dataset_num_proc=None,
+        train_sampling_strategy="random" if config.optimisation.micro_batch == 1 else "group_by_length",
+    )
+
+
+def shared_arguments(optimisation: Optimisation, run: RunFolder) -> dict[str, object]:
+    """Return the arguments that both trainers take."""
+    on_cpu = not torch.cuda.is_available()
+    return {
+        "output_dir": str(run.path),
+        "per_device_train_batch_size": optimisation.micro_batch,
+        "learning_rate": optimisation.lr,
+        "lr_scheduler_type": optimisation.schedule,
+        "warmup_steps": optimisation.warmup,
+        "weight_decay": optimisation.weight_decay,
+        "max_grad_norm": optimisation.clip,
+        "gradient_checkpointing": optimisation.checkpointing,
+        "bf16": True,
+        "use_cpu": on_cpu,
+        "logging_steps": optimisation.log_every,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "steps",
+        "save_steps": optimisation.save_every,
+        "save_total_limit": optimisation.keep,
+        "report_to": ["tensorboard"] if _has_tensorboard() else [],
+        "disable_tqdm": True,
+        "seed": optimisation.seed,
+        "data_seed": optimisation.seed,
+        "dataloader_pin_memory": not on_cpu,
+        "remove_unused_columns": False,
+    }
+
+
+def _has_tensorboard() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("tensorboard") is not None
+
+
+def lora(optimisation: Optimisation) -> LoraConfig:
+    """Return the adapter that is trained: every linear layer but the head."""
+    return LoraConfig(
+        r=optimisation.lora_rank,
+        lora_alpha=optimisation.lora_alpha,
+        lora_dropout=0.0,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+
+
+def bare(model: PreTrainedModel) -> PreTrainedModel:
+    """Return the causal language model inside an adapter's wrapper; the adapter stays in effect."""
+    found: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return found
+
+
+def settle(trainer: SFTTrainer, run: RunFolder, say: Say) -> None:
+    """Report through our own callback in place of the library's printer."""
+    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+    for callback in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(callback)
+    trainer.add_callback(Reporter(run, say))
