@@ -127,6 +127,11 @@ def equal(left: JsonValue, right: JsonValue) -> bool:
     return type(left) is type(right) and left == right
 
 
+def declines(answer: str) -> bool:
+    """Tell whether an answer says that what was asked cannot be done."""
+    return _INABILITY.search(answer) is not None
+
+
 def _same_call(
     gold: GoldCall,
     result: Result,
@@ -192,7 +197,7 @@ def _facts(task: Task, values: Mapping[str, JsonValue], answer: str | None) -> l
 
 
 def _declined(answer: str | None) -> Check:
-    said = answer is not None and _INABILITY.search(answer) is not None
+    said = answer is not None and declines(answer)
     return Check("declined", said, "" if said else "no tool serves this request, and the answer does not say so")
 
 

@@ -5,10 +5,10 @@ Place in the flow: layer 5, pure numbers; `metrics`, `compare` and `scaling` rep
     rate        Wilson's score interval (E. B. Wilson, 1927), which holds near 0 and 1 and for few episodes
     mean        percentile bootstrap (B. Efron, 1979) over episodes, seeded, so the same numbers every time
     difference  percentile bootstrap over *pairs*: both runs' values of one task are drawn together
-    p           exact McNemar for yes or no (Q. McNemar, 1947), else the share of sign flips as extreme as what was seen
+    p           exact McNemar for yes or no (Q. McNemar, 1947), else the share of sign flips at least as extreme
 
-Limits: episodes count as independent; the bootstrap of under ten values is too narrow, and of equal values it has no
-width at all.
+Limits: episodes count as independent; the bootstrap of under ten values is too narrow, and that of equal values has
+no width at all, which is why `share` does not use it there.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class Paired:
         return {"first": self.first, "second": self.second, "difference": self.difference.to_json(), "p": self.p}
 
 
-def rate(successes: int, n: int) -> Interval | None:
+def rate(successes: float, n: int) -> Interval | None:
     """Return a share and its Wilson interval; None for no trials."""
     if n == 0:
         return None
-    share, z2 = successes / n, _Z * _Z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z / (1 + z2 / n) * sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    part, z2 = successes / n, _Z * _Z
+    centre = (part + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z / (1 + z2 / n) * sqrt(part * (1 - part) / n + z2 / (4 * n * n))
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == n else min(1.0, centre + half)
-    return Interval(share, low, high, n)
+    return Interval(part, low, high, n)
 
 
 def mean(values: Sequence[float]) -> Interval | None:
@@ -76,6 +76,16 @@ def mean(values: Sequence[float]) -> Interval | None:
     data = np.asarray(values, dtype=np.float64)
     low, high = _bounds(_resampled(data))
     return Interval(float(data.mean()), low, high, len(values))
+
+
+def share(values: Sequence[float]) -> Interval | None:
+    """Return the mean of values from 0 to 1 and its interval; None for no values.
+
+    That of `rate` if all are 0 or 1, or all equal, since no value in between spreads wider; else that of `mean`.
+    """
+    if len(set(values)) < 2 or all(value in (0, 1) for value in values):
+        return rate(sum(values), len(values))
+    return mean(values)
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired | None:
@@ -102,8 +112,8 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired | None:
 def mcnemar(won: int, lost: int) -> float:
     """Return the exact two-sided p value of so many pairs that only one, or only the other, run has solved."""
     n = won + lost
-    tail = sum(comb(n, k) for k in range(min(won, lost) + 1)) / 2**n
-    return min(1.0, 2 * tail)
+    tail = sum(comb(n, k) for k in range(min(won, lost) + 1))
+    return min(1.0, 2 * tail / float(2**n))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
