@@ -31,6 +31,8 @@ class Query:
     """How the query spells each term."""
     weights: tuple[float, ...]
     """How much each term counts."""
+    verbs: tuple[bool, ...]
+    """Whether each term is a plain verb, which only counts for tools that share something else."""
     effects: tuple[int, ...]
     """Effect terms that the query's verbs ask for."""
     opposed: int | None
@@ -40,9 +42,15 @@ class Query:
 
 
 def scores(query: Query, lexicon: Lexicon, weights: Weights) -> NDArray[np.float32]:
-    """Return the score of every tool, (tools,); 0 where nothing matches."""
-    effects = [(effect, weights.intent) for effect in query.effects]
-    found = lexicon.scores([*zip(query.terms, query.weights, strict=True), *effects])
+    """Return the score of every tool, (tools,); 0 where nothing but verbs matches."""
+    things: list[tuple[int, float]] = []
+    verbs = [(effect, weights.intent) for effect in query.effects]
+    for term, weight, plain in zip(query.terms, query.weights, query.verbs, strict=True):
+        (verbs if plain else things).append((term, weight))
+    if not things:
+        return lexicon.scores([] if query.unknown else verbs)
+    found = lexicon.scores(things)
+    found += lexicon.scores(verbs) * (found > 0)
     if query.opposed is not None:
         found[lexicon.holders(query.opposed)] *= weights.opposed
     return found
@@ -72,6 +80,7 @@ def read(search: Search, lexicon: Lexicon, weights: Weights) -> Query:
         terms,
         tuple(spelled[term] for term in terms),
         tuple(weight[term] for term in terms),
+        tuple(plain_verb(spelled[term]) for term in terms),
         tuple(effect for effect in asked if effect is not None),
         lexicon.find(effect_term("read")) if changes(words) else None,
         unknown,

@@ -17,8 +17,8 @@ from paraagent.search.query import Query
 
 FEATURES = ("long", "strength", "share")
 BIAS = -3.87
-COEFFICIENTS = (1.96, 0.83, 2.08)
-FLOOR = 0.102
+COEFFICIENTS = (1.97, 0.83, 2.09)
+FLOOR = 0.101
 """Below this probability a hit does not count as an answer."""
 SHORT = 5
 """Different words of a query that names a purpose and nothing else."""
