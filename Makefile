@@ -8,7 +8,7 @@ RUN_DIR ?= runs/first
 
 run: $(VENV)/.installed
 	$(BIN)/paraagent catalog build
-	$(BIN)/paraagent run --split test-unseen --limit 70 --policy rules --out $(RUN_DIR) --overwrite
+	$(BIN)/paraagent run --split test-unseen --limit 280 --policy rules --out $(RUN_DIR) --overwrite
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
