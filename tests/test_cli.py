@@ -151,6 +151,9 @@ def test_sampled_tasks_can_be_written_and_are_the_same_again(where: tuple[str, s
         (["run", "--kind", "quick"], "unknown task kind"),
         (["run", "--policy", "http"], "--model"),
         (["run", "   "], "empty"),
+        (["run", "--max-money", "1"], "prices"),
+        (["run", "--prices", "p.toml"], "--model"),
+        (["run", "--model", "m", "--prices", "nowhere.toml"], "nowhere.toml"),
         (["run", "do it", "--policy", "oracle"], "oracle"),
         (["view", "nowhere.jsonl"], "nowhere.jsonl"),
     ],
@@ -158,7 +161,7 @@ def test_sampled_tasks_can_be_written_and_are_the_same_again(where: tuple[str, s
 def test_wrong_usage_gets_one_line(arguments: list[str], says: str, where: tuple[str, str]) -> None:
     extra = where if arguments[0] == "run" else ()
     result = paraagent(*arguments, *extra)
-    assert says in complaint(result, 3 if arguments[0] == "view" else 2)
+    assert says in complaint(result, 3 if "nowhere" in says else 2)
 
 
 def test_a_corrupt_trace_is_refused_with_its_line(tmp_path: Path) -> None:

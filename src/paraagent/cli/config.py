@@ -41,6 +41,10 @@ class RunConfig:
     turns: int = 15
     searches: int = 60
     calls: int = 100
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_money: float | None = None
+    prices: str | None = None
     top_k: int = 5
     temperature: float | None = None
     hostile_rate: float = 0.0
@@ -96,9 +100,21 @@ class RunConfig:
     def settings(self) -> Settings:
         """Return how simulated episodes are run."""
         from paraagent.agent.budget import Budget
+        from paraagent.agent.prices import read_prices
         from paraagent.agent.settings import Settings
 
-        budget = Budget(turns=self.turns, searches=self.searches, calls=self.calls)
+        if self.prices is not None and self.model is None:
+            raise UsageError("--prices is a table of what models cost: name one with --model")
+        price = read_prices(Path(self.prices)).of(self.model) if self.prices and self.model else None
+        budget = Budget(
+            turns=self.turns,
+            searches=self.searches,
+            calls=self.calls,
+            tokens=self.max_tokens,
+            seconds=self.max_seconds,
+            money=self.max_money,
+            price=price,
+        )
         return Settings(budget=budget, plan=cast(PlanMode, self.plan), durable=False)
 
 

@@ -62,6 +62,16 @@ def run(
     turns: Annotated[int, typer.Option(min=1, help="Turns an episode may take.")] = 15,
     searches: Annotated[int, typer.Option(min=1, help="Searches an episode may make.")] = 60,
     calls: Annotated[int, typer.Option(min=1, help="Calls an episode may make.")] = 100,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Input and output tokens an episode may take.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0.001, help="Seconds an episode may take.")] = None,
+    max_money: Annotated[
+        float | None, typer.Option(min=0.0, help="What an episode may cost; needs --prices.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML or JSON table of what models cost; see docs/TOOLS.md.")
+    ] = None,
     top_k: Annotated[int, typer.Option(min=1, max=50, help="Tools shown per search.")] = 5,
     concurrency: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
     fail_under: Annotated[
@@ -114,6 +124,10 @@ def run(
         turns=turns,
         searches=searches,
         calls=calls,
+        max_tokens=max_tokens,
+        max_seconds=max_seconds,
+        max_money=max_money,
+        prices=str(prices) if prices else None,
         top_k=top_k,
         temperature=temperature,
         hostile_rate=hostile_rate,
