@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import jsonschema_rs
+import orjson
 
 from paraagent.catalog.names import words
 from paraagent.env.identity import Identity, identity
@@ -18,10 +19,16 @@ from paraagent.env.ids import mix
 from paraagent.env.paging import Role, roles
 from paraagent.env.respond import Answers
 from paraagent.env.schemas import properties, same
+from paraagent.env.shown import Width
 from paraagent.env.validate import Arguments
 from paraagent.types import JsonObject, JsonValue, Tool
 
 KEPT = 2048
+WIDTHS: tuple[Width, ...] = ((24, 6, 4, 3), (12, 3, 2, 1), (8, 2, 1, 1))
+"""How much of things to show, by depth: the next is tried where an answer is too long or not valid; if none is, only
+what is required is shown."""
+LONGEST = 2_500
+"""Bytes of JSON that an answer should not pass."""
 _TRIALS = 3
 _PARAMETER = re.compile(r"\{[^{}]*\}")
 _SHORTEST_VERB = 4
@@ -65,12 +72,15 @@ class Interface:
 
     @cached_property
     def answers(self) -> Answers:
-        """How the tool answers; cut down to what is required if the full answer breaks the tool's own schema."""
-        full = Answers(self.tool, self.identity)
-        if self._holds(full):
-            return full
-        brief = Answers(self.tool, self.identity, brief=True)
-        return brief if self._holds(brief) else full
+        """How the tool answers: as widely as is valid and not too long."""
+        valid: list[Answers] = []
+        for width in WIDTHS:
+            answers = Answers(self.tool, self.identity, width)
+            if self._holds(answers):
+                valid.append(answers)
+                if len(orjson.dumps(answers.sample(0))) <= LONGEST:
+                    break
+        return valid[-1] if valid else Answers(self.tool, self.identity)
 
     def _holds(self, answers: Answers) -> bool:
         return all(self.returns.is_valid(answers.sample(mix(trial, trial))) for trial in range(_TRIALS))

@@ -12,7 +12,7 @@ from paraagent.catalog.names import noun
 from paraagent.env.identity import Identity
 from paraagent.env.ids import Spaces, mix, pick
 from paraagent.env.schemas import count, properties, same, types
-from paraagent.env.shown import MANY, Compiler, Shown
+from paraagent.env.shown import MANY, Compiler, Shown, Width
 from paraagent.types import JsonObject, JsonValue, Tool
 
 _COUNTS = frozenset({"total", "count", "totalcount", "totalresults", "totalitems", "size", "resultcount", "found"})
@@ -22,9 +22,9 @@ _EXAMPLE = 0x5DEECE66D1234567
 class Answers:
     """How one tool answers; compiled from its `returns`."""
 
-    def __init__(self, tool: Tool, identity: Identity, *, brief: bool = False) -> None:
-        """Compile; `brief` leaves out everything that the schema does not require."""
-        compiler = Compiler(brief)
+    def __init__(self, tool: Tool, identity: Identity, width: Width = ()) -> None:
+        """Compile; `width` says how much to show, see `Compiler`."""
+        compiler = Compiler(width)
         owner = noun(tool.resource)
         self.hole = identity.hole
         self.many = identity.many
@@ -82,4 +82,4 @@ def _below(schema: JsonObject, path: tuple[str, ...]) -> JsonObject:
 
 def example(name: str, schema: JsonObject) -> JsonValue:
     """Return a small value that an argument could have."""
-    return Compiler(brief=True).value(schema, name, (), 0)(_EXAMPLE, Spaces(0))
+    return Compiler(()).value(schema, name, (), 0)(_EXAMPLE, Spaces(0))

@@ -3,7 +3,7 @@
 Place in the flow: layer 3, under `respond`. A thing's fields follow from its number alone, so every tool that shows
 it tells the same: the `customer_id` of an order, the `customer` inside it and the customer that is read later agree.
 
-Limits: wide objects are cut to `WIDTH` properties a level (required ones and identifiers stay), lists to a few items;
+Limits: wide objects are cut to so many properties a level (required ones and identifiers stay), lists to a few items;
 next-page tokens and errors are left out; of alternatives the first is taken.
 """
 
@@ -22,8 +22,7 @@ from paraagent.env.schemas import count, kind_of, plain, properties, same
 from paraagent.env.values import scalar
 from paraagent.types import JsonObject, JsonValue
 
-WIDTH = (24, 6, 4, 3)
-"""Most properties of an object, by how deep it lies; deeper ones have as many as the last."""
+Width = tuple[int, ...]
 _TITLES = frozenset({"name", "title", "label", "subject", "headline", "displayname"})
 _DEEPEST = 6
 MANY = 1_000
@@ -116,10 +115,15 @@ class Shown:
 
 
 class Compiler:
-    """Turns schemas into functions; `brief` leaves out all that they do not require."""
+    """Turns schemas into functions.
 
-    def __init__(self, brief: bool) -> None:
-        self._brief = brief
+    Args:
+        width: most properties of an object, by how deep it lies; deeper ones have as many as the last. With none,
+            all is left out that the schemas do not require.
+    """
+
+    def __init__(self, width: Width) -> None:
+        self._width = width
 
     def value(
         self, schema: JsonValue, name: str, owner: tuple[str, ...], depth: int, hole: tuple[str, ...] | None = None
@@ -145,7 +149,7 @@ class Compiler:
         schema = plain(schema)
         shown = Shown(schema, owner)
         extra = schema.get("additionalProperties")
-        if not shown.names and isinstance(extra, dict) and extra and not self._brief and depth <= _DEEPEST:
+        if not shown.names and isinstance(extra, dict) and extra and self._width and depth <= _DEEPEST:
             make = self.value(extra, "", owner, depth + 1)
             shown.makes += [(word, _mixed(make, salt(word))) for word in pool("word")[:_ENTRIES]]
         for name in self._chosen(schema, owner, depth, hole):
@@ -184,7 +188,7 @@ class Compiler:
 
     def _array(self, schema: JsonObject, name: str, owner: tuple[str, ...], depth: int) -> Make:
         items = schema.get("items")
-        low, most = count(schema, 0 if self._brief else 1, MANY)
+        low, most = count(schema, 1 if self._width else 0, MANY)
         if not isinstance(items, dict) or not items or depth > _DEEPEST:
             return lambda key, world: cast(JsonValue, [None] * low)
         found, item = identifier(name, ()), plain(items)
@@ -209,11 +213,11 @@ class Compiler:
         required = schema.get("required")
         must = set(cast(list[str], required)) if isinstance(required, list) else set()
         must |= set(hole[:1]) if hole else set()
-        if depth > _DEEPEST or self._brief:
+        if depth > _DEEPEST or not self._width:
             return [name for name in schemas if name in must]
         wanted = [name for name in schemas if name in must or not _OMITTED.intersection(noun(name))]
         wanted.sort(key=lambda name: (name not in must, identifier(name, owner) is None))
-        kept = set(wanted[: max(WIDTH[min(depth, len(WIDTH) - 1)], len(must))])
+        kept = set(wanted[: max(self._width[min(depth, len(self._width) - 1)], len(must))])
         return [name for name in schemas if name in kept]
 
 
