@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -128,12 +128,13 @@ def _repeated(runs: Sequence[ScoredRun]) -> dict[str, Sequence[PassK]]:
 
 
 def _about(runs: Sequence[ScoredRun]) -> list[Block]:
-    used = [name for name in _SETTINGS if any(run.config.get(name) is not None for run in runs)]
-    rows = []
-    for run in runs:
-        settings = [Cell(one_line(_said(run.config.get(name)), 40)) for name in used]
-        rows.append((Cell(run.name), Cell(one_line(run.policy, 40)), Cell(str(len(run.metrics))), *settings))
-    blocks: list[Block] = [Table(("run", "policy", "episodes", *used), tuple(rows))]
+    rows = [
+        ("policy", [run.policy for run in runs]),
+        ("episodes", [str(len(run.metrics)) for run in runs]),
+        *((name, [_said(run.config.get(name)) for run in runs]) for name in _SETTINGS),
+    ]
+    cells = [(Cell(name), *(Cell(one_line(one, 40)) for one in said)) for name, said in rows if set(said) != {"–"}]
+    blocks: list[Block] = [Table(("", *(run.name for run in runs)), tuple(cells))]
     for run in runs:
         if not run.complete:
             lacks = f"{run.missing} missing, {run.unfinished} unfinished or damaged, {run.masked} failed outside"
@@ -197,7 +198,7 @@ def _difference(metric: Metric, comparison: Comparison) -> tuple[Cell, ...] | No
     if metric.better != "neither" and (change.low > 0 or change.high < 0):
         tone = "good" if (change.value > 0) == (metric.better == "more") else "bad"
     sign = "+" if change.value > 0 else ""
-    cell = Cell(sign + number(change.value), f"{number(change.low)} to {number(change.high)}", tone)
+    cell = replace(figure(change, tone=tone), text=sign + number(change.value))
     p = "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
     return Cell(metric.title), Cell(number(found.first)), Cell(number(found.second)), cell, Cell(p)
 

@@ -82,7 +82,8 @@ def figure(found: Interval | None, *, tone: Tone = "plain") -> Cell:
     """Return a figure with its interval as a cell; a dash if it applies to nothing."""
     if found is None:
         return Cell("–")
-    return Cell(number(found.value), f"{number(found.low)} to {number(found.high)}", tone)
+    spread = f"{number(found.low)} to {number(found.high)}" if found.low < found.high else ""
+    return Cell(number(found.value), spread, tone)
 
 
 def number(value: float) -> str:

@@ -29,13 +29,14 @@ nav { font-size: .9rem; display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
 a { color: inherit; text-decoration-color: var(--dim); }
 .quiet, small { color: var(--dim); }
 .wide { overflow-x: auto; margin: .75rem 0; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
+table { border-collapse: separate; border-spacing: 0; font-size: .875rem; font-variant-numeric: tabular-nums;
+  overflow-wrap: normal; }
 th, td { padding: .25rem .6rem .25rem 0; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper);
   min-width: 6.5rem; }
-td small { display: block; white-space: nowrap; font-size: .75rem; }
+td small { display: block; white-space: nowrap; font-size: .86em; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 figure { margin: .75rem 0; max-width: 30rem; }
 svg { display: block; width: 100%; height: auto; }
@@ -46,13 +47,16 @@ details, .story { border-bottom: 1px solid var(--line); padding: .4rem 0; font-s
 summary { cursor: pointer; }
 pre { overflow-x: auto; background: var(--soft); padding: .6rem; font-size: .75rem; line-height: 1.35;
   margin: .5rem 0; overflow-wrap: normal; }
+@media (max-width: 30rem) {
+  table { font-size: .8rem; } th, td { padding-right: .4rem; } th:first-child, td:first-child { min-width: 5.5rem; }
+}
 @media print {
   :root { --ink: #000; --dim: #444; --line: #bbb; --paper: #fff; --good: #000; --bad: #000; }
   @page { margin: 1.5cm; }
   body { font-size: 10pt; max-width: none; padding: 0; }
   nav { display: none; }
   table { font-size: 8pt; } .wide { overflow: visible; } th:first-child, td:first-child { position: static; }
-  figure, tr, .story, details { break-inside: avoid; } h2 { break-after: avoid; }
+  figure { max-width: 10cm; } figure, tr, .story, details { break-inside: avoid; } h2 { break-after: avoid; }
   svg rect, svg circle, svg polygon { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

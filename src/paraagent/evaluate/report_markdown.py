@@ -7,12 +7,13 @@ link, a heading or HTML of itself.
 from __future__ import annotations
 
 import re
+from html import escape
 from urllib.parse import quote
 
 from paraagent.evaluate.report_document import Block, Cell, Document, Plot, Story, Table, Text
 from paraagent.trace.plain import one_line
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&@]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~@]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 _WHOLE = 100_000
 
 
@@ -58,4 +59,4 @@ def _story(story: Story) -> str:
 
 
 def _safe(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
+    return escape(_MARKUP.sub(r"\\\1", one_line(text, _WHOLE)), quote=False)

@@ -145,7 +145,7 @@ def _legend(names: Sequence[str]) -> _Drawn:
     x, y = _LEFT, 6
     for index, name in enumerate(names):
         shown = name if len(name) <= 44 else f"{name[:43]}…"
-        width = 18 + round(6.3 * len(shown))
+        width = 18 + round(6.9 * len(shown))
         if x > _LEFT and x + width > _RIGHT:
             x, y = _LEFT, y + _ROW
         parts += [_mark(x + 5, y + 5, index), _text(x + 14, y + 9, shown)]
