@@ -7,7 +7,7 @@ built-in policies read `exchanges`. Both tell the same story.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from paraagent.protocol.grammar import Turn
@@ -37,21 +37,32 @@ class Context:
     """1 means that the next turn must be the answer, whichever budget is the reason."""
     reply_tokens: int | None = None
     """The most tokens that the next turn may take, if a budget limits them."""
+    _read: int = 0
+    """How many exchanges `_tools` and `_values` tell of; a long episode is not read anew in every turn."""
+    _tools: dict[str, Tool] = field(default_factory=dict)
+    _values: dict[str, JsonValue] = field(default_factory=dict)
 
-    def surfaced(self) -> dict[str, Tool]:
+    def surfaced(self) -> Mapping[str, Tool]:
         """Return every tool a search has shown so far, by name, in the order of first appearance."""
-        tools: dict[str, Tool] = {}
-        for exchange in self.exchanges:
-            for found in exchange.found:
-                for hit in found.hits:
-                    tools.setdefault(hit.tool.name, hit.tool)
-        return tools
+        self._catch_up()
+        return self._tools
 
     def results(self) -> Iterator[Result]:
         """Yield every result so far, oldest first."""
         for exchange in self.exchanges:
             yield from exchange.results
 
-    def values(self) -> dict[str, JsonValue]:
+    def values(self) -> Mapping[str, JsonValue]:
         """Return the values of successful calls that carried an id: what a later turn may link to."""
-        return {r.call.id: r.value for r in self.results() if r.ok and r.call.id is not None}
+        self._catch_up()
+        return self._values
+
+    def _catch_up(self) -> None:
+        for exchange in self.exchanges[self._read :]:
+            for found in exchange.found:
+                for hit in found.hits:
+                    self._tools.setdefault(hit.tool.name, hit.tool)
+            for result in exchange.results:
+                if result.ok and result.call.id is not None:
+                    self._values[result.call.id] = result.value
+        self._read = len(self.exchanges)

@@ -47,7 +47,7 @@ class Past:
 
     def knows(self, event: Event) -> bool:
         """Tell whether the trace holds this event already, whatever its times are."""
-        if isinstance(event, EpisodeStart):
+        if isinstance(event, EpisodeStart) or not self._started:
             return self._started
         key = _key(event)
         return key is not None and key in self._known

@@ -28,14 +28,12 @@ def read_json(text: str) -> JsonValue:
         ValueError: not one such value; the message says what is wrong and where.
     """
     try:
-        value: JsonValue = json.loads(
-            unfence(text), object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite
-        )
+        value: JsonValue = _DECODER.decode(text := unfence(text))
     except json.JSONDecodeError as error:
         raise ValueError(f"not valid JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
         raise ValueError(f"nested more than {_MAX_DEPTH} levels deep") from None
-    if _deeper_than(value, _MAX_DEPTH):
+    if text.count("[") + text.count("{") > _MAX_DEPTH and _deeper_than(value, _MAX_DEPTH):
         raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
     try:
         orjson.dumps(value)
@@ -46,10 +44,9 @@ def read_json(text: str) -> JsonValue:
 
 def write_json(value: JsonValue, *, compact: bool = False) -> str:
     """Return `value` as JSON on one line; reading it back gives an equal value, and no protocol tag stands in it."""
-    separators = (",", ":") if compact else None
-    text = json.dumps(value, ensure_ascii=False, separators=separators)
+    text = (_COMPACT if compact else _SPACED).encode(value)
     if not is_storable(text):
-        text = json.dumps(value, separators=separators)
+        text = json.dumps(value, separators=(",", ":") if compact else None)
     return escape_tags(text, "json")
 
 
@@ -83,3 +80,8 @@ def _finite(text: str) -> float:
 def _deeper_than(value: JsonValue, levels: int) -> bool:
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return any(levels == 0 or _deeper_than(child, levels - 1) for child in children)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite)
+_SPACED = json.JSONEncoder(ensure_ascii=False)
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

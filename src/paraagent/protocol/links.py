@@ -18,6 +18,7 @@ from paraagent.errors import ToolFailure
 from paraagent.types import JsonValue
 
 _ID = r"[A-Za-z_][A-Za-z0-9_-]*"
+_WHOLE_ID = re.compile(_ID)
 _LINK = re.compile(rf"\$({_ID})((?:[.\[].*)?)", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _KEYS_SHOWN = 12
@@ -33,7 +34,7 @@ class LinkError(ToolFailure):
 
 def is_id(text: str) -> bool:
     """Tell whether a call may carry this id, that is, whether `$id` can link to it."""
-    return len(text) <= 64 and re.fullmatch(_ID, text) is not None
+    return len(text) <= 64 and _WHOLE_ID.fullmatch(text) is not None
 
 
 def resolve(value: JsonValue, results: Mapping[str, JsonValue]) -> JsonValue:

@@ -34,6 +34,8 @@ def neutralise(text: str) -> str:
 
 def is_storable(text: str) -> bool:
     """Tell whether text can be written as UTF-8, that is, holds no half of a surrogate pair."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -43,7 +45,7 @@ def is_storable(text: str) -> bool:
 
 def escape_tags(text: str, inside: Literal["text", "json"]) -> str:
     """Replace the opening bracket of everything that reads as a protocol tag, by its escape in JSON or by `&lt;`."""
-    if not any(bracket in text for bracket in _BRACKETS):
+    if not ("<" in text if text.isascii() else any(bracket in text for bracket in _BRACKETS)):
         return text
     places = _tag_places(text)
     if not places:
