@@ -38,6 +38,8 @@ class Optimisation:
     lora_alpha: int = 32
     micro_batch: int = 1
     """Rows of one forward pass; 1 needs no padding and is fastest on a CPU."""
+    bf16: bool = True
+    """Multiply in bfloat16; with an adapter the frozen weights are kept in it too."""
     checkpointing: bool = False
     """Compute activations twice to save memory."""
     log_every: int = 1

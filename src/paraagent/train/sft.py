@@ -79,7 +79,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
     checkpoint = run.open(config, resume=resume)
     optimisation = config.optimisation
     full = optimisation.lora_rank == 0
-    model = load_model(folder, dtype="float32" if full else "bfloat16")
+    model = load_model(folder, dtype="bfloat16" if optimisation.bf16 and not full else "float32")
     if optimisation.micro_batch == 1:
         use_blocks(model)
     steps = max(1, round(config.epochs * len(rows) / config.batch))
@@ -159,7 +159,7 @@ def shared_arguments(optimisation: Optimisation, run: RunFolder) -> dict[str, ob
         "weight_decay": optimisation.weight_decay,
         "max_grad_norm": optimisation.clip,
         "gradient_checkpointing": optimisation.checkpointing,
-        "bf16": True,
+        "bf16": optimisation.bf16,
         "use_cpu": on_cpu,
         "logging_steps": optimisation.log_every,
         "logging_nan_inf_filter": False,

@@ -12,6 +12,7 @@ Limits: one model, one device, one process.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -156,6 +157,8 @@ class Engine:
                 self._admit()
                 if self._step():
                     await self._settle()
+                else:
+                    await asyncio.sleep(0)  # a cancel, a key press or an answer from elsewhere is not kept waiting
         except BaseException as error:
             for request in [*self._active, *self._waiting]:
                 if not request.done.done():
@@ -214,7 +217,9 @@ class Engine:
         rows, ready = self._rows()
         if not rows:
             return True
+        began = time.perf_counter()
         logits = self._forward(rows, [place for place, _ in ready])
+        self.stats.seconds += time.perf_counter() - began
         for request, row in rows:
             request.stream.cached += row.tokens
             request.stream.last_used = self.stats.steps

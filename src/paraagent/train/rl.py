@@ -1,0 +1,270 @@
+"""Reinforcement learning in ToolEnv: TRL's GRPOTrainer with our own episodes and our own credit.
+
+Place in the flow: layer 6, optional (`paraagent[train]`). Per step, a batch of tasks is played several times each
+with the model as it is (`rollout`), every episode is scored at three levels, and `reward.credit` gives every token an
+advantage; TRL does the clipped policy gradient, the KL term and the bookkeeping. What came back from tools is masked.
+Leans on three methods of TRL that are not public; tests hold them to what is needed here.
+Limits: one process. A run that was stopped, also by kill -9, goes on with the same numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import torch
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from paraagent.agent.budget import Budget
+from paraagent.agent.engine.chat import Chat
+from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
+from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+from paraagent.agent.settings import Settings
+from paraagent.catalog.store import Catalog
+from paraagent.env.task import Task
+from paraagent.env.tasks import TaskSampler
+from paraagent.errors import UsageError
+from paraagent.evaluate.arena import Arena
+from paraagent.reward.credit import Credit, assign
+from paraagent.reward.rules import rules
+from paraagent.search.search import SearchIndex
+from paraagent.train.attention import use_blocks
+from paraagent.train.config import RlConfig
+from paraagent.train.head import score
+from paraagent.train.rollout import Sample, roll_out
+from paraagent.train.runs import RunFolder, Say, check_finite, explained, quiet
+from paraagent.train.sft import bare, lora, settle, shared_arguments
+from paraagent.train.tasks import training_tasks
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from trl import GRPOConfig, GRPOTrainer
+
+
+class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer whose episodes, rewards and per-token advantages are ours.
+
+    Args:
+        tasks: what is trained on; the dataset's prompts are their ids.
+        arena: where they are played.
+    """
+
+    def __init__(
+        self,
+        config: RlConfig,
+        tasks: Sequence[Task],
+        arena: Arena,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        arguments: GRPOConfig,
+    ) -> None:
+        self.config = config
+        self._tasks = {task.id: task for task in tasks}
+        self._arena = arena
+        self._samples: list[Sample] = []
+        self._learned = torch.zeros(0, 0, dtype=torch.bool)
+        self._log_probs = torch.zeros(0, 0)
+        fresh = config.optimisation.lora_rank > 0 and not hasattr(model, "peft_config")
+        super().__init__(
+            model=model,
+            reward_funcs=[self._rewards],
+            args=arguments,
+            train_dataset=Dataset.from_dict({"prompt": list(self._tasks)}),
+            processing_class=tokenizer,
+            peft_config=lora(config.optimisation) if fresh else None,
+            rollout_func=self._roll_out,
+        )
+        if self.accelerator.num_processes > 1:
+            raise UsageError("one process only: comparison groups must not be split; use the verl engine for more")
+        self.policy = LocalPolicy.over(
+            self.accelerator.unwrap_model(self.model), tokenizer, _local_config(config), timed=False
+        )
+
+    def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[object]]:
+        """Play one episode per prompt; prompts arrive already repeated."""
+        tasks = [self._tasks[prompt] for prompt in prompts]
+        seed = f"{self.args.seed} {self.state.global_step}"
+        with _asking(self.model), self.accelerator.autocast():
+            self._samples = roll_out(self._arena, self.policy, tasks, rules(self.config.rules), seed=seed)
+        transcripts = [sample.transcript for sample in self._samples]
+        end = self.policy.chat.end_of_turn  # stands for an episode in which nothing could be written
+        masks = [t.mask or [0] for t in transcripts]
+        self._learned = _padded([torch.tensor(mask, dtype=torch.bool) for mask in masks])
+        return {
+            "prompt_ids": [list(t.prompt_ids) for t in transcripts],
+            "completion_ids": [list(t.completion_ids) or [end] for t in transcripts],
+            "logprobs": [list(t.logprobs) or [0.0] for t in transcripts],
+            "env_mask": [*masks],
+        }
+
+    def _rewards(self, prompts: list[str], **_: object) -> list[float | None]:
+        """Return the total reward of every episode, for the logs; None if it is masked."""
+        return [None if sample.reward.masked else sample.reward.total for sample in self._samples]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, object]]) -> dict[str, torch.Tensor]:
+        """Let TRL collect the batch, then put our advantage on every token."""
+        batch: dict[str, torch.Tensor] = super()._generate_and_score_completions(inputs)
+        credit = assign([sample.rollout() for sample in self._samples], self.config.credit)
+        advantages = torch.zeros_like(batch["completion_ids"], dtype=torch.float32)
+        for row, tokens in enumerate(credit.tokens):
+            advantages[row, : len(tokens)] = torch.from_numpy(tokens)
+        batch["advantages"] = advantages
+        self._note(credit)
+        return batch
+
+    def _note(self, credit: Credit) -> None:
+        """Log what the episodes were like and how much each level says."""
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        live = [sample for sample in self._samples if not sample.reward.masked]
+        if live:
+            metrics["success"].append(fmean(sample.success for sample in live))
+            metrics["turns"].append(fmean(len(sample.view.turns) for sample in live))
+            metrics["reward/step"].append(fmean(sample.reward.levels.step for sample in live))
+            metrics["reward/phase"].append(fmean(sample.reward.levels.phase or 0.0 for sample in live))
+            metrics["reward/trajectory"].append(fmean(sample.reward.levels.trajectory or 0.0 for sample in live))
+        metrics["masked"].append(float(credit.masked))
+        for level, stats in credit.levels.items():
+            metrics[f"credit/{level}/size"].append(stats.mean_abs)
+            metrics[f"credit/{level}/constant"].append(stats.constant / max(stats.sets, 1))
+
+    def _compute_loss(self, model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        self._learned = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        check_finite(loss, self.state.global_step + 1)
+        if self._log_probs.shape == self._learned.shape:
+            gap = (self._log_probs - inputs["sampling_per_token_logps"]).abs()[self._learned]
+            if len(gap):
+                self._metrics["train" if self.model.training else "eval"]["sampling_gap"].append(gap.mean().item())
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: PreTrainedModel,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **other: object,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """On a CPU, score row by row without padding, and only what the model wrote; 0 elsewhere."""
+        if self.model.device.type != "cpu":
+            scored: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+            scored = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **other
+            )
+            self._log_probs = scored[0].detach()
+            return scored
+        rows, entropies = [], []
+        for ids, mask, learned in zip(input_ids, attention_mask.bool(), self._learned, strict=True):
+            chosen = torch.zeros_like(mask)
+            chosen[-logits_to_keep:][: len(learned)] = learned[:logits_to_keep]
+            with self.accelerator.autocast():
+                scores = score(bare(model), ids[mask][None], None, chosen[mask][None], self.temperature)
+            place = chosen[-logits_to_keep:]
+            rows.append(torch.zeros(logits_to_keep).masked_scatter(place, scores.log_probs.float()))
+            entropies.append(torch.zeros(logits_to_keep).masked_scatter(place, scores.entropy.float()))
+        log_probs = torch.stack(rows)
+        self._log_probs = log_probs.detach()
+        return log_probs, torch.stack(entropies) if compute_entropy else None, None
+
+    def create_model_card(self, *_: object, **__: object) -> None:
+        """Leave out the library's card: the run's own files say how it was made."""
+
+
+def train_rl(config: RlConfig, *, catalog: Path | None = None, resume: bool = False, say: Say = print) -> Path:
+    """Train and return the folder of the adapter, or of the model if all weights were trained.
+
+    Raises:
+        UsageError: settings, model or adapter cannot be used; says what to change.
+        CatalogError: there is no catalog to play in.
+        EnvironmentFault: memory or disk ran out, or the loss became no number.
+    """
+    config.check()
+    folder = resolve_folder(config.model)
+    tokenizer = load_tokenizer(folder)
+    Chat(tokenizer)  # complains about a missing template before anything is written
+    opened = Catalog.open(catalog)
+    index = SearchIndex.open(opened)
+    run = RunFolder(Path(config.out))
+    checkpoint = run.open(config, resume=resume)
+    tasks = training_tasks(config, TaskSampler(opened, index), run.path / "tasks.jsonl", say)
+    arena = Arena(opened, index, Settings(budget=Budget(turns=config.turns), durable=False), top_k=3)
+    with explained(config.optimisation.micro_batch, config.max_length), quiet():
+        model = trainable(config, folder)
+        trainer = ParaGRPOTrainer(config, tasks, arena, model, tokenizer, _arguments(config, run))
+        settle(trainer, run, say)
+        if checkpoint is not None:
+            say(f"going on from {checkpoint}")
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.save_model(str(run.final))
+        tokenizer.save_pretrained(str(run.final))
+    return run.final
+
+
+def trainable(config: RlConfig, folder: Path) -> PreTrainedModel:
+    """Return the model to train: with the adapter it starts from, if one is named, still apart from the weights."""
+    optimisation = config.optimisation
+    short = optimisation.lora_rank > 0 and optimisation.bf16
+    model = load_model(folder, dtype="bfloat16" if short else "float32")
+    use_blocks(model)
+    if config.adapter is None:
+        return model
+    if optimisation.lora_rank == 0:
+        raise UsageError("an adapter cannot be trained on with --lora-rank 0: merge it into the model first")
+    from peft import PeftModel
+
+    try:
+        return PeftModel.from_pretrained(model, config.adapter, is_trainable=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise UsageError(f"{config.adapter} holds no adapter that fits this model ({reason})") from error
+
+
+def _arguments(config: RlConfig, run: RunFolder) -> GRPOConfig:
+    batch, micro = config.prompts * config.rollouts, config.optimisation.micro_batch
+    arguments = shared_arguments(config.optimisation, run)
+    arguments["logging_steps"] = config.optimisation.log_every * config.updates
+    arguments["save_steps"] = config.optimisation.save_every * config.updates
+    return GRPOConfig(
+        **arguments,
+        max_steps=config.steps * config.updates,
+        gradient_accumulation_steps=batch // (config.updates * micro),
+        steps_per_generation=batch // micro,
+        num_generations=config.rollouts,
+        max_completion_length=config.max_length,
+        temperature=config.temperature,
+        beta=config.kl,
+        epsilon=config.clip_ratio,
+    )
+
+
+def _local_config(config: RlConfig) -> LocalConfig:
+    return LocalConfig(
+        config.model,
+        config.adapter,
+        config.dialect,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        max_length=config.max_length,
+        slots=config.slots,
+    )
+
+
+@contextlib.contextmanager
+def _asking(model: PreTrainedModel) -> Iterator[None]:
+    """Switch a model in training to writing, and back."""
+    was = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was)
+
+
+def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence([*rows], batch_first=True)
