@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import catalog, demos, reward, run, tasks, view
+from paraagent.cli import catalog, demos, report, reward, run, serve, tasks, view
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,8 +24,10 @@ app.add_typer(tasks.app, name="tasks")
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(view.view)
+app.command()(report.report)
 app.add_typer(reward.app, name="reward")
 app.add_typer(demos.app, name="demos")
+app.add_typer(serve.app, name="serve")
 
 
 @app.callback(invoke_without_command=True)
