@@ -309,3 +309,28 @@ def test_a_list_by_ids_shows_exactly_those() -> None:
     with pytest.raises(ToolFailure) as caught:
         use(world, describe, QueueIds=["que_1"])
     assert caught.value.kind == "not_found"
+
+
+def test_a_parents_bare_id_is_not_taken_for_the_things_own() -> None:
+    world = World(1)
+    item: JsonObject = {"type": "object", "properties": {"id": TEXT, "artist_id": TEXT, "title": TEXT}}
+    takes: JsonObject = {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}
+    albums = Interface(
+        Tool(
+            "a",
+            "d",
+            takes,
+            {"type": "array", "items": item},
+            "read",
+            "album",
+            "x.example",
+            "x",
+            path="/artists/{id}/albums",
+        )
+    )
+    album = Interface(Tool("b", "d", takes, item, "read", "album", "x.example", "x", path="/albums/{id}"))
+    artist = use(world, made_up("create", "/artists", ["title"], ["id", "title"], "artist"))["id"]
+    listed = use(world, albums, id=artist)
+    assert artist not in [one["id"] for one in listed]
+    assert {one["artist_id"] for one in listed} == {artist}
+    assert use(world, album, id=listed[0]["id"]) == listed[0]

@@ -112,11 +112,13 @@ def _listed(call: Target) -> JsonValue:
     asked = call.by_field({name: value for name, value in call.arguments.items() if name not in roles})
     held = {name: value for name, value in asked.items() if name in shown.names}
     found: list[JsonValue] = []
-    for thing in (*_made(call), *_seeded(call, held)):
-        fields = call.show(thing, NOTHING)
-        assert fields is not None
-        if not held or all(_equal(fields.get(shown.names[name]), held[name]) for name in held):
-            found.append(fields)
+    filters = held.keys() - call.parents_by_field().keys()
+    for things, conditions in ((_made(call), held.keys()), (_seeded(call, held), filters)):
+        for thing in things:
+            fields = call.show(thing, NOTHING)
+            assert fields is not None
+            if not conditions or all(_equal(fields.get(shown.names[name]), held[name]) for name in conditions):
+                found.append(fields)
     return page(found[: call.interface.answers.most], call.arguments, roles)
 
 

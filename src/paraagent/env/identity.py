@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paraagent.catalog.names import BARE_WORDS, is_bare, is_container, noun, path_noun, words
+from paraagent.catalog.names import BARE_WORDS, is_bare, is_container, noun, path_noun, thing_noun, words
 from paraagent.env.ids import shape
 from paraagent.env.schemas import properties, types
 from paraagent.types import JsonObject, Tool
@@ -106,7 +106,7 @@ def identity(tool: Tool) -> Identity:
     """Read off a tool's interface what it works on."""
     schemas = properties(tool.parameters)
     own = _own(tool, schemas)
-    own_noun = own.noun if own else key_noun(tool.resource)
+    own_noun = own.noun if own else "".join(thing_noun(tool))
     hole, many = _hole(tool, own is not None)
     return Identity(
         api=f"{tool.provider}/{tool.api}",
@@ -162,7 +162,7 @@ def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     if placed:
         about = _reference(tool, placed[-1], schemas[placed[-1]])
         last = tool.path.rstrip("/").rpartition("/")[2]
-        itself = about.noun == key_noun(tool.resource) and tool.effect != "create"  # `PUT /agents/{id}/status`
+        itself = about.noun == "".join(thing_noun(tool)) and tool.effect != "create"  # `PUT /agents/{id}/status`
         if itself or tool.effect == "action" or placed[-1] in _PLACEHOLDER.findall(last):
             return about
     required = _required(tool)
@@ -173,14 +173,14 @@ def _own(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
     if (placed and tool.effect != "create") or not lasts:
         return None
     best = min(lasts, key=lambda name: (name not in required, _ORDER.index(lasts[name])))
-    target = key_noun(tool.resource)
+    target = "".join(thing_noun(tool))
     return Reference(best, target, _checkable(schemas[best], target, best), lasts[best])
 
 
 def _names_resource(tool: Tool, name: str, schema: JsonObject) -> str:
     """Return the last word of a parameter outside the path that names the tool's own resource; "" for any other."""
-    found = identifier(name, noun(tool.resource))
-    resource = key_noun(tool.resource)
+    found = identifier(name, thing_noun(tool))
+    resource = "".join(thing_noun(tool))
     if found is None or found[1] not in _ORDER or not {"string", "integer"} & set(types(schema)):
         return ""
     if words(name) == ("name",) and tool.effect in ("create", "action"):
@@ -193,7 +193,7 @@ def _names_resource(tool: Tool, name: str, schema: JsonObject) -> str:
 def _reference(tool: Tool, name: str, schema: JsonObject) -> Reference:
     """Describe a path parameter: `{order_id}`, `{id}` after `orders`, or `{order}` after `orders`."""
     before = path_noun(tool.path, name)
-    found = identifier(name, before or noun(tool.resource))
+    found = identifier(name, before or thing_noun(tool))
     if found:
         return Reference(name, found[0], _checkable(schema, found[0], name), found[1])
     parts = noun(name)
@@ -223,8 +223,8 @@ def _batch(tool: Tool, schemas: dict[str, JsonObject]) -> Reference | None:
         items = schema.get("items")
         one = items if isinstance(items, dict) else schema
         last = "" if name in placed else _names_resource(tool, name, one)
-        if last and (one is items or last in STRONG) and _checkable(one, key_noun(tool.resource), name):
-            return Reference(name, key_noun(tool.resource), True, last)
+        if last and (one is items or last in STRONG) and _checkable(one, "".join(thing_noun(tool)), name):
+            return Reference(name, "".join(thing_noun(tool)), True, last)
     return None
 
 
@@ -235,7 +235,7 @@ def _required(tool: Tool) -> list[str]:
 
 def _hole(tool: Tool, owned: bool) -> tuple[tuple[str, ...] | None, bool]:
     """Find where the answer holds its thing, or its list of things when the tool reads without naming one."""
-    resource = noun(tool.resource)
+    resource = thing_noun(tool)
     if tool.effect == "read" and not owned:
         listed = _list_path(tool.returns, resource)
         if listed is not None:
@@ -270,7 +270,7 @@ def _identified(schema: JsonObject, resource: tuple[str, ...]) -> bool:
 
 
 def _has_made_id(tool: Tool) -> bool:
-    resource = noun(tool.resource)
+    resource = thing_noun(tool)
     shown = [child for _, child in _objects(tool.returns, ())]
     return any(
         (found := identifier(n, resource)) and found[1] in STRONG for child in shown for n in properties(child)

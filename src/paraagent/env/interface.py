@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import jsonschema_rs
 import orjson
 
-from paraagent.catalog.names import words
+from paraagent.catalog.names import is_bare, noun, words
 from paraagent.env.identity import Identity, identity
 from paraagent.env.ids import mix
 from paraagent.env.paging import Role, roles
@@ -58,8 +58,12 @@ class Interface:
 
     @cached_property
     def spellings(self) -> dict[str, str]:
-        """Parameters by the spelling in which they are compared to fields."""
-        return {name: same(name) for name in properties(self.tool.parameters)}
+        """Parameters by the spelling in which they are compared to fields: an artist's `id` is the `artistid`."""
+        found = {name: same(name) for name in properties(self.tool.parameters)}
+        for parent in self.identity.parents:
+            if is_bare(noun(parent.parameter)):
+                found[parent.parameter] = parent.noun + found[parent.parameter]
+        return found
 
     @cached_property
     def arguments(self) -> Arguments:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from paraagent.catalog.names import noun
+from paraagent.catalog.names import thing_noun
 from paraagent.env.identity import Identity
 from paraagent.env.ids import Spaces, mix, pick
 from paraagent.env.schemas import count, properties, same, types
@@ -25,7 +25,7 @@ class Answers:
     def __init__(self, tool: Tool, identity: Identity, width: Width = ()) -> None:
         """Compile; `width` says how much to show, see `Compiler`."""
         compiler = Compiler(width)
-        owner = noun(tool.resource)
+        owner = thing_noun(tool)
         self.hole = identity.hole
         self.many = identity.many
         self.shown: Shown | None = None

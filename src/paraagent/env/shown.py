@@ -217,7 +217,9 @@ class Compiler:
             return [name for name in schemas if name in must]
         wanted = [name for name in schemas if name in must or not _OMITTED.intersection(noun(name))]
         wanted.sort(key=lambda name: (name not in must, identifier(name, owner) is None))
-        kept = set(wanted[: max(self._width[min(depth, len(self._width) - 1)], len(must))])
+        width = self._width[min(depth, len(self._width) - 1)]
+        least = sum(1 for name in wanted if name in must or identifier(name, owner))
+        kept = set(wanted[: max(width, least)])
         return [name for name in schemas if name in kept]
 
 

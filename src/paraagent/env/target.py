@@ -107,10 +107,8 @@ class Target:
 
     def arguments_by_field(self) -> dict[str, JsonValue]:
         """Return the arguments, but the thing's own id, by the spelling in which they are compared to fields."""
-        fields = self.by_field(self.arguments)
-        if self.own and self.own.checked:
-            del fields[same(self.own.parameter)]
-        return fields
+        own = self.own.parameter if self.own and self.own.checked else None
+        return self.by_field({name: value for name, value in self.arguments.items() if name != own})
 
     def by_field(self, arguments: JsonObject) -> dict[str, JsonValue]:
         """Return arguments by the spelling in which they are compared to fields."""
@@ -120,7 +118,7 @@ class Target:
     def parents_by_field(self) -> Mapping[str, JsonValue]:
         if not self.parents:
             return NOTHING
-        return {same(parent.parameter): self.arguments[parent.parameter] for parent, _ in self.parents}
+        return self.by_field({parent.parameter: self.arguments[parent.parameter] for parent, _ in self.parents})
 
     def values(self, meaning: JsonObject) -> dict[str, JsonValue]:
         """Return the field values that a write sets: its arguments, those in a body one by one."""
