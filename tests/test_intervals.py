@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paraagent.evaluate.intervals import mcnemar, mean, paired, pass_all_k, pass_at_k, rate
+from paraagent.evaluate.intervals import mcnemar, mean, paired, pass_all_k, pass_at_k, rate, share
 
 
 def test_a_rate_has_the_interval_of_wilson() -> None:
@@ -89,3 +89,13 @@ def test_an_estimate_without_enough_samples_is_refused(n: int, c: int, k: int) -
     for estimate in (pass_at_k, pass_all_k):
         with pytest.raises(ValueError, match="no estimate"):
             estimate(n, c, k)
+
+
+def test_a_share_that_never_varies_is_still_not_certain() -> None:
+    same, varied, binary = share([0.5] * 8), share([0.25, 0.75] * 4), share([1.0, 0.0, 1.0, 1.0])
+    assert same is not None
+    assert varied is not None
+    assert same.low < 0.5 < same.high
+    assert same.high - same.low > varied.high - varied.low
+    assert binary == rate(3, 4)
+    assert share([]) is None

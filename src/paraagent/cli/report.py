@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,10 +38,16 @@ def report(
     Writes one HTML page that needs nothing else, and the same as Markdown. A directory that `paraagent scale` has
     written is reported as curves. A run that lacks episodes, or whose traces were not made alike, is refused.
     """
+    from paraagent.cli import scale
     from paraagent.evaluate.report import Report
     from paraagent.evaluate.report_run import open_runs
 
     out = Output(as_json)
+    if (runs[0] / scale.RESULT).exists() and len(runs) == 1:
+        written = write(scale.load(runs[0]), out_path or runs[0] / "report")
+        _tell(written, out)
+        out.finish({"written": [str(path) for path in written]})
+        return
     found = Report(open_runs(runs, allow_incomplete=allow_incomplete, mixed=mixed))
     base = out_path or runs[0] / "report"
     written = write(found.document(base.parent), base)
@@ -52,8 +59,7 @@ def report(
             change = success.difference
             bounds = f"{change.low:+.3f} to {change.high:+.3f}"
             out.text.print(f"{name}: {change.value:+.3f} ({bounds}, p {success.p:.3f})", markup=False)
-    for path in written:
-        out.text.print(f"wrote {path}", markup=False, soft_wrap=True)
+    _tell(written, out)
     out.finish(found.to_json() | {"written": [str(path) for path in written]})
 
 
@@ -78,3 +84,8 @@ def write(document: Document, base: Path) -> list[Path]:
         except OSError as error:
             raise EnvironmentFault(f"{path}: cannot write the report there ({error.strerror})") from error
     return list(texts)
+
+
+def _tell(written: Sequence[Path], out: Output) -> None:
+    for path in written:
+        out.text.print(f"wrote {path}", markup=False, soft_wrap=True)

@@ -88,6 +88,24 @@ def share(values: Sequence[float]) -> Interval | None:
     return mean(values)
 
 
+def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Interval | None:
+    """Return the sum of parts over the sum of wholes, bootstrapped over pairs; None where the wholes sum to 0.
+
+    Resamples whose wholes sum to 0 are left out.
+
+    Raises:
+        ValueError: not one part per whole.
+    """
+    if len(parts) != len(wholes):
+        raise ValueError(f"{len(parts)} parts cannot be paired with {len(wholes)} wholes")
+    if not wholes or sum(wholes) <= 0:
+        return None
+    over, under = np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)
+    tops, bottoms = _resampled(over), _resampled(under)  # the same seed and size draw the same pairs
+    low, high = _bounds(tops[bottoms > 0] / bottoms[bottoms > 0])
+    return Interval(float(over.sum() / under.sum()), low, high, len(parts))
+
+
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired | None:
     """Compare two runs task by task; None for no tasks.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil, log10
+from math import ceil, floor, log10
 
 from paraagent.evaluate.intervals import Interval
 from paraagent.evaluate.report_document import number
@@ -83,8 +83,10 @@ def curves(series: Sequence[Series], x_name: str, y_name: str) -> str:
     xs = sorted({x for one in series for x, _ in one.points})
     low = min((found.low for one in series for _, found in one.points), default=0.0)
     high = max((found.high for one in series for _, found in one.points), default=1.0)
-    bottom, top = int(low * 10) / 10, min(1.0, ceil(high * 10) / 10)
-    frame = _Frame(xs, bottom, top if top > bottom else bottom + 0.1, legend.height + 18)
+    step = 0.1 if high - low <= 0.5 else 0.2
+    bottom = floor(low / step) * step
+    lines = max(1, ceil((high - bottom) / step - 1e-9))
+    frame = _Frame(xs, bottom, step, lines, legend.height + 18)
     parts = [*legend.parts, _text(_LEFT, legend.height + 10, y_name, quiet=True), *frame.axes(x_name)]
     parts += [frame.band(one, index) for index, one in enumerate(series)]
     parts += [frame.line(one, index) for index, one in enumerate(series)]
@@ -103,23 +105,25 @@ class _Frame:
 
     xs: Sequence[float]
     bottom: float
-    top: float
+    step: float
+    lines: int
+    """Grid lines above the lowest."""
     y: int
     height: int = 180
 
     def at(self, x: float, share: float) -> tuple[float, float]:
         left = _LEFT + 30
-        step = (_RIGHT - 8 - left) / max(1, len(self.xs) - 1)
-        across = left + step * self.xs.index(x) if len(self.xs) > 1 else (left + _RIGHT) / 2
-        return across, self.y + self.height * (self.top - share) / (self.top - self.bottom)
+        apart = (_RIGHT - 8 - left) / max(1, len(self.xs) - 1)
+        across = left + apart * self.xs.index(x) if len(self.xs) > 1 else (left + _RIGHT) / 2
+        return across, self.y + self.height * (1 - (share - self.bottom) / (self.step * self.lines))
 
     def axes(self, x_name: str) -> list[str]:
         parts = []
-        for step in range(6):
-            share = self.bottom + (self.top - self.bottom) * step / 5
+        for line in range(self.lines + 1):
+            share = self.bottom + self.step * line
             y = self.at(self.xs[0], share)[1] if self.xs else self.y
             parts.append(f'<line x1="{_LEFT + 30}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
-            parts.append(_text(_LEFT + 26, y + 4, f"{share:.2f}", "end", quiet=True))
+            parts.append(_text(_LEFT + 26, y + 4, f"{share:.1f}", "end", quiet=True))
         below = self.y + self.height + 14
         parts += [_text(self.at(x, 0)[0], below, _short(x), "middle", quiet=True) for x in self.xs]
         parts.append(_text((_LEFT + 30 + _RIGHT) / 2, self.y + self.height + 29, x_name, "middle", quiet=True))
@@ -129,7 +133,7 @@ class _Frame:
         ups = [self.at(x, found.high) for x, found in series.points]
         downs = [self.at(x, found.low) for x, found in reversed(series.points)]
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*ups, *downs])
-        return f'<polygon points="{points}" fill="{_colour(index)}" fill-opacity="0.1"/>'
+        return f'<polygon points="{points}" fill="{_colour(index)}" fill-opacity="0.08"/>'
 
     def line(self, series: Series, index: int) -> str:
         points = [self.at(x, found.value) for x, found in series.points]
@@ -145,7 +149,7 @@ def _legend(names: Sequence[str]) -> _Drawn:
     x, y = _LEFT, 6
     for index, name in enumerate(names):
         shown = name if len(name) <= 44 else f"{name[:43]}…"
-        width = 18 + round(6.9 * len(shown))
+        width = 24 + round(6.9 * len(shown))
         if x > _LEFT and x + width > _RIGHT:
             x, y = _LEFT, y + _ROW
         parts += [_mark(x + 5, y + 5, index), _text(x + 14, y + 9, shown)]
