@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
-
-from faker import Faker
+from typing import TYPE_CHECKING
 
 from paraagent.env.ids import digest, mix
+
+if TYPE_CHECKING:
+    from faker import Faker
 
 SIZE = 64
 _START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -98,6 +100,8 @@ def _moments() -> list[datetime]:
 
 
 def _faker(kind: str) -> Faker:
+    from faker import Faker
+
     fake = Faker("en_US")
     fake.seed_instance(digest("pool", kind))
     return fake
