@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from paraagent.evaluate.behaviour import Behaviour, behaviour, behaviour_by_kind
+from paraagent.evaluate.behaviour import Behaviour
 from paraagent.evaluate.compare import Comparison, compare
 from paraagent.evaluate.intervals import Interval
 from paraagent.evaluate.metrics import METRICS, EpisodeMetrics, Metric, PassK, by_kind, over, pass_k, table
@@ -105,8 +105,8 @@ def _run_json(run: ScoredRun) -> JsonObject:
         "missing": run.missing,
         "metrics": _json(table(episodes)),
         "by_kind": {kind: _json(table(some)) for kind, some in by_kind(episodes).items()},
-        "behaviour": behaviour(run.views.values()).to_json(),
-        "behaviour_by_kind": {kind: one.to_json() for kind, one in behaviour_by_kind(run.views.values()).items()},
+        "behaviour": run.behaviour.to_json(),
+        "behaviour_by_kind": {kind: one.to_json() for kind, one in run.behaviour_by_kind.items()},
     }
 
 
@@ -233,11 +233,9 @@ def _kind_row(kind: str, some: Sequence[EpisodeMetrics], metrics: Sequence[Metri
 
 
 def _explores(run: ScoredRun, named: bool) -> list[Block]:
-    kinds = behaviour_by_kind(run.views.values())
     head = ("kind", "first call, turn", "searched up front", "width", "widest", "returns")
-    rows = tuple(_explore_row(kind, one) for kind, one in kinds.items())
-    whole = behaviour(run.views.values())
-    reasons = whole.return_reasons
+    rows = tuple(_explore_row(kind, one) for kind, one in run.behaviour_by_kind.items())
+    reasons = run.behaviour.return_reasons
     told = (
         f"Back to exploring after the first call: {sum(reasons.values())} times, "
         f"{reasons.get('failed_call', 0)} of them after a failed call."

@@ -16,6 +16,7 @@ from pathlib import Path
 import orjson
 
 from paraagent.errors import EnvironmentFault, TraceError, UsageError
+from paraagent.evaluate.behaviour import Behaviour, behaviour, behaviour_by_kind
 from paraagent.evaluate.metrics import EpisodeMetrics, episode_metrics
 from paraagent.trace import reader
 from paraagent.trace.plain import one_line
@@ -45,6 +46,14 @@ class ScoredRun:
         """The figures of every counted episode by its name."""
         found = {name: episode_metrics(view) for name, view in self.views.items()}
         return {name: one for name, one in found.items() if one is not None}
+
+    @cached_property
+    def behaviour(self) -> Behaviour:
+        return behaviour(self.views.values())
+
+    @cached_property
+    def behaviour_by_kind(self) -> dict[str, Behaviour]:
+        return behaviour_by_kind(self.views.values())
 
     @property
     def policy(self) -> str:
