@@ -52,8 +52,8 @@ def report(
     base = out_path or runs[0] / "report"
     written = write(found.document(base.parent), base)
     for run in found.runs:
-        solved = sum(bool(one.success) for one in run.metrics.values())
-        out.text.print(f"{run.name}: {solved} of {len(run.metrics)} solved", markup=False)
+        judged = [one.success for one in run.metrics.values() if one.judged]
+        out.text.print(f"{run.name}: {sum(map(bool, judged))} of {len(judged)} solved", markup=False)
     for name, comparison in found.comparisons.items():
         if success := comparison.figures.get("success"):
             change = success.difference

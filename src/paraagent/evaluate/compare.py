@@ -51,10 +51,10 @@ def compare(first: Mapping[str, EpisodeMetrics], second: Mapping[str, EpisodeMet
         found = paired([one for one, _ in known], [other for _, other in known])
         if found is not None:
             figures[metric.name] = found
-    solved = {task: (bool(first[task].success), bool(second[task].success)) for task in common}
+    solved = {task: (first[task].success, second[task].success) for task in common}
     return Comparison(
         tasks=len(common),
         figures=figures,
-        gained=tuple(task for task in common if solved[task] == (False, True)),
-        lost=tuple(task for task in common if solved[task] == (True, False)),
+        gained=tuple(task for task in common if solved[task] == (0, 1)),
+        lost=tuple(task for task in common if solved[task] == (1, 0)),
     )

@@ -100,6 +100,10 @@ class EpisodeMetrics:
     refused_answerable: float | None
     side_effect: float | None
 
+    @property
+    def judged(self) -> bool:
+        return self.success is not None
+
     def value(self, metric: str) -> float | None:
         """Return a figure by its name in `METRICS`."""
         found: float | None = getattr(self, metric)

@@ -120,7 +120,7 @@ def _repeated(runs: Sequence[ScoredRun]) -> dict[str, Sequence[PassK]]:
         alike[orjson.dumps(run.config, option=orjson.OPT_SORT_KEYS)].append(run)
     found: dict[str, Sequence[PassK]] = {}
     for same in (same for same in alike.values() if len(same) > 1):
-        tasks = set.intersection(*(set(run.metrics) for run in same))
+        tasks = set.intersection(*({name for name, one in run.metrics.items() if one.judged} for run in same))
         samples = {task: [bool(run.metrics[task].success) for run in same] for task in sorted(tasks)}
         if samples:
             found[", ".join(run.name for run in same)] = pass_k(samples)

@@ -14,6 +14,7 @@ from math import ceil, floor, log10
 
 from paraagent.evaluate.intervals import Interval
 from paraagent.evaluate.report_document import number
+from paraagent.trace.plain import plain
 
 COLOURS = (
     "#0072b2",
@@ -185,7 +186,7 @@ def _bar(x: float, y: float, width: float, colour: int, label: str) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str = "start", *, quiet: bool = False) -> str:
     look = ' class="quiet"' if quiet else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(plain(text))}</text>'
 
 
 def _grid(share: float, top: float, bottom: float) -> str:

@@ -3,7 +3,7 @@
 Place in the flow: layer 5, between `suite.RunDirectory` and `compare` and `report`. A run is *incomplete* if episodes
 are missing, unfinished, damaged or masked: what is left may be the easy part. It is *mixed* if its traces do not
 share one config, policy, catalog and version; several runs are mixed if their benchmarks or catalogs differ. Either
-needs the caller's word. Limits: only `paraagent run` says beforehand how many episodes there must be.
+needs the caller's word. Limits: without a `summary.json` nobody knows how many episodes there should be.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def open_run(path: Path, *, allow_incomplete: bool = False, mixed: bool = False,
             masked += 1
         else:
             views[file.stem] = view
-    planned = _planned(config, views)
+    planned = _planned(path)
     run = ScoredRun(path, config, views, masked, unfinished, max(0, planned - len(found)), name or path.name)
     if not allow_incomplete and not run.complete:
         raise UsageError(
@@ -142,11 +142,14 @@ def _config(path: Path) -> JsonObject:
     return config
 
 
-def _planned(config: JsonObject, views: Mapping[str, EpisodeView]) -> int:
+def _planned(path: Path) -> int:
     """Return how many episodes the run was to have, 0 if it does not say."""
-    limit = config.get("limit")
-    of_tasks = any(view.start.task for view in views.values()) or not views
-    return limit if isinstance(limit, int) and "benchmark" not in config and of_tasks else 0
+    try:
+        record = orjson.loads((path / "summary.json").read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return 0
+    planned = record.get("planned") if isinstance(record, dict) else None
+    return planned if isinstance(planned, int) else 0
 
 
 def _lacks(run: ScoredRun) -> str:

@@ -88,8 +88,10 @@ class RunDirectory:
         path.unlink()
         return None
 
-    def write_summary(self, summary: Summary) -> None:
-        (self.path / "summary.json").write_bytes(orjson.dumps(summary.to_json(), option=orjson.OPT_INDENT_2))
+    def write_summary(self, summary: Summary, planned: int) -> None:
+        """Keep the figures, and of how many episodes the run is to have; scoring tells by it what is missing."""
+        record = summary.to_json() | {"planned": planned}
+        (self.path / "summary.json").write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
 
     def summary(self) -> JsonObject:
         """Return the figures that were written last; empty if there are none."""
@@ -113,7 +115,7 @@ async def run(
     """
     started = time.monotonic()
     views: list[EpisodeView] = []
-    directory.write_summary(summarise(views))
+    directory.write_summary(summarise(views), len(episodes))
 
     def keep(name: str, found: EpisodeView) -> None:
         views.append(found)
@@ -129,7 +131,7 @@ async def run(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         summary = summarise(views, time.monotonic() - started)
-        directory.write_summary(summary)
+        directory.write_summary(summary, len(episodes))
     return summary
 
 
