@@ -18,6 +18,8 @@ from paraagent.types import Call, JsonObject, JsonValue, ToolError
 
 CallFault = tuple[Literal["bad_call_json", "duplicate_call_id", "loose_call"], str]
 
+_KEYS = {"name", "arguments", "id"}
+
 
 @dataclass(frozen=True, slots=True)
 class BrokenCall:
@@ -84,8 +86,8 @@ def _wrong(value: JsonObject, name: str, call_id: str | None, arguments: JsonObj
     """Return what is wrong with a call object, or None."""
     if not name:
         return "the call lacks a name"
-    if unknown := sorted(value.keys() - {"name", "arguments", "id"}):
-        return f"the call has the key {unknown[0][:60]!r}; the keys are name, arguments and id"
+    if not value.keys() <= _KEYS:
+        return f"the call has the key {min(value.keys() - _KEYS)[:60]!r}; the keys are name, arguments and id"
     if call_id is None and value.get("id") is not None:
         return "the id of a call is a string of letters, digits, _ and - that starts with a letter or _"
     return arguments if isinstance(arguments, str) else None

@@ -168,7 +168,8 @@ class FunctionToolbox(ListedToolbox):
             if part.startswith("{") and part.endswith("}"):
                 if part[1:-1] not in arguments:
                     break
-                part = quote(str(arguments[part[1:-1]]), safe="")
+                part = str(arguments[part[1:-1]])
+                part = part if part.isascii() and part.isalnum() else quote(part, safe="")
             parts.append(part)
         return "/".join(parts)
 
