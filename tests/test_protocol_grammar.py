@@ -268,9 +268,9 @@ def test_any_text_is_a_turn(text):
 )
 def test_reading_takes_linear_time(piece):
     def seconds(copies: int) -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         parse(piece * copies)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(100)
     small = min(seconds(2_000) for _ in range(3))
