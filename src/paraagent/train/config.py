@@ -211,7 +211,7 @@ def difference(one: JsonValue, other: JsonValue, where: str = "") -> str | None:
     """Return the name of the first setting in which two configs differ, or None."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
-            found = difference(one.get(name), other.get(name), f"{where}{name}")
+            found = difference(one.get(name), other.get(name), f"{where}.{name}" if where else name)
             if found is not None:
                 return found
         return None

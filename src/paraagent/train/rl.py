@@ -71,7 +71,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         fresh = config.optimisation.lora_rank > 0 and not hasattr(model, "peft_config")
         super().__init__(
             model=model,
-            reward_funcs=[self._rewards],
+            reward_funcs=[self.total_reward],
             args=arguments,
             train_dataset=Dataset.from_dict({"prompt": list(self._tasks)}),
             processing_class=tokenizer,
@@ -101,7 +101,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             "env_mask": [*masks],
         }
 
-    def _rewards(self, prompts: list[str], **_: object) -> list[float | None]:
+    def total_reward(self, prompts: list[str], **_: object) -> list[float | None]:
         """Return the total reward of every episode, for the logs; None if it is masked."""
         return [None if sample.reward.masked else sample.reward.total for sample in self._samples]
 

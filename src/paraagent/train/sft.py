@@ -166,19 +166,13 @@ def shared_arguments(optimisation: Optimisation, run: RunFolder) -> dict[str, ob
         "save_strategy": "steps",
         "save_steps": optimisation.save_every,
         "save_total_limit": optimisation.keep,
-        "report_to": ["tensorboard"] if _has_tensorboard() else [],
+        "report_to": [],
         "disable_tqdm": True,
         "seed": optimisation.seed,
         "data_seed": optimisation.seed,
         "dataloader_pin_memory": not on_cpu,
         "remove_unused_columns": False,
     }
-
-
-def _has_tensorboard() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("tensorboard") is not None
 
 
 def lora(optimisation: Optimisation) -> LoraConfig:
@@ -199,9 +193,14 @@ def bare(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def settle(trainer: SFTTrainer, run: RunFolder, say: Say) -> None:
-    """Report through our own callback in place of the library's printer."""
+    """Report through our own callback in place of the library's printer, and to TensorBoard if it is installed."""
+    from transformers.integrations import TensorBoardCallback, is_tensorboard_available
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
     trainer.add_callback(Reporter(run, say))
+    if is_tensorboard_available():
+        from torch.utils.tensorboard import SummaryWriter
+
+        trainer.add_callback(TensorBoardCallback(SummaryWriter(log_dir=str(run.path / "tensorboard"))))

@@ -1,0 +1,251 @@
+"""Supervised training learns, goes on after a kill with the same numbers, and says what to do when it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import tiny_model
+
+pytest.importorskip("trl")
+pytest.importorskip("peft")
+
+import orjson
+import torch
+from transformers import TrainerCallback
+
+from paraagent.agent.engine.load import load_model
+from paraagent.demos.demo import Demo
+from paraagent.demos.formats import line
+from paraagent.errors import EnvironmentFault, UsageError
+from paraagent.protocol.render import render_turn
+from paraagent.train import sft
+from paraagent.train.attention import block_attention, use_blocks
+from paraagent.train.config import SftConfig, sft_preset
+from paraagent.train.head import score
+from paraagent.train.runs import RunFolder
+from paraagent.types import Message
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model.folder(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demos") / "demos.jsonl"
+    path.write_bytes(b"".join(line(demo(n), "chat") or b"" for n in range(16)))
+    return path
+
+
+def demo(number: int) -> Demo:
+    messages = (
+        Message("system", "rules"),
+        Message("user", f"What is {number}?"),
+        Message("assistant", render_turn("I know.", answer=f"It is {number}.")),
+    )
+    return Demo(f"t{number}", messages, (False, False, True))
+
+
+def config(model: Path, data: Path, out: Path, **changes: object) -> SftConfig:
+    values: dict[str, object] = {
+        "model": str(model), "batch": 2, "epochs": 0.75, "lr": 1e-2, "save_every": 2, "lora_rank": 4, "bf16": False
+    }  # fmt: skip
+    return sft_preset("cpu-small", str(data), str(out), **(values | changes))
+
+
+def losses(out: Path) -> list[float]:
+    return [float(str(record["loss"])) for record in RunFolder(out).read_metrics()]
+
+
+def train(wanted: SftConfig, *, resume: bool = False) -> list[str]:
+    said: list[str] = []
+    sft.train_sft(wanted, resume=resume, say=said.append)
+    return said
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    train(config(model, data, out))
+    return out
+
+
+def test_the_loss_falls_and_the_adapter_is_kept(model: Path, uninterrupted: Path) -> None:
+    found = losses(uninterrupted)
+    assert len(found) == 6
+    assert found[-1] < found[0]
+    merged = load_model(model, adapter=RunFolder(uninterrupted).final, dtype="float32", device="cpu")
+    plain = load_model(model, dtype="float32", device="cpu")
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.inference_mode():
+        assert not torch.allclose(merged(ids).logits, plain(ids).logits)
+
+
+class Die(TrainerCallback):
+    """Kills the process, as a power cut would, at the end of a step."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_step_end(self, args: object, state: object, control: object, **_: object) -> None:
+        if state.global_step == self._step:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(wanted: SftConfig, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train in a child process that is killed at a step."""
+    settle = sft.settle
+
+    def settle_and_die(trainer: sft.ParaSFTTrainer, run: RunFolder, say: object) -> None:
+        settle(trainer, run, say)  # type: ignore[arg-type]
+        trainer.add_callback(Die(step))
+
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(sft, "settle", settle_and_die)
+        train(wanted)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("step", [1, 3, 4])
+def test_a_killed_run_goes_on_with_the_same_numbers(
+    model: Path, data: Path, uninterrupted: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = config(model, data, tmp_path / "run")
+    killed(wanted, step, monkeypatch)
+    assert len(losses(tmp_path / "run")) < 6
+    train(wanted, resume=True)
+    assert losses(tmp_path / "run") == losses(uninterrupted)
+    whole, resumed = (
+        load_model(model, adapter=RunFolder(path).final, dtype="float32", device="cpu")
+        for path in (uninterrupted, tmp_path / "run")
+    )
+    for name, weight in whole.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name])
+
+
+def test_a_torn_checkpoint_is_passed_over(
+    model: Path, data: Path, uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = config(model, data, tmp_path / "run")
+    killed(wanted, 5, monkeypatch)
+    run = RunFolder(tmp_path / "run")
+    last = run.checkpoints()[-1] / "trainer_state.json"
+    last.write_bytes(last.read_bytes()[:100])
+    run.metrics.write_bytes(run.metrics.read_bytes()[:-20])
+    assert any("checkpoint-2" in text for text in train(wanted, resume=True))
+    assert losses(run.path) == losses(uninterrupted)
+
+
+def test_a_run_is_never_overwritten(model: Path, data: Path, uninterrupted: Path) -> None:
+    with pytest.raises(UsageError, match="--resume"):
+        train(config(model, data, uninterrupted))
+    with pytest.raises(UsageError, match="another optimisation.lr"):
+        train(config(model, data, uninterrupted, lr=0.5), resume=True)
+
+
+def test_a_folder_with_other_things_is_left_alone(model: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(UsageError, match="choose another --out"):
+        train(config(model, data, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "told"),
+    [
+        (b'{"messages": [{"role": "user"}]}\n', EnvironmentFault, "line 1"),
+        (b'{"prompt": "x"}\n', EnvironmentFault, "messages"),
+        (b"", UsageError, "nothing to learn"),
+    ],
+)
+def test_unusable_data_is_named(model: Path, tmp_path: Path, rows: bytes, error: type[Exception], told: str) -> None:
+    path = tmp_path / "demos.jsonl"
+    path.write_bytes(rows)
+    with pytest.raises(error, match=told):
+        train(config(model, path, tmp_path / "run"))
+
+
+def test_demonstrations_too_long_are_left_out(model: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="longer than 20 tokens"):
+        train(config(model, data, tmp_path / "run", max_length=20))
+
+
+def test_a_loss_that_is_no_number_stops(model: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"lower --lr .* --resume"):
+        train(config(model, data, tmp_path / "run", lr=1e30, clip=1e30, epochs=3.0))
+
+
+def test_memory_running_out_is_explained(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starve(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(sft.ParaSFTTrainer, "training_step", starve)
+    with pytest.raises(EnvironmentFault, match="--max-length below"):
+        train(config(model, data, tmp_path / "run"))
+
+
+def test_a_model_without_chat_template_is_refused(data: Path, tmp_path: Path) -> None:
+    bare = tiny_model.folder(tmp_path / "bare")
+    (bare / "chat_template.jinja").unlink()
+    with pytest.raises(UsageError, match="chat template"):
+        train(config(bare, data, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("changes", [{"lr": 0.0}, {"batch": 3, "micro_batch": 2}, {"save_every": 3, "log_every": 2}])
+def test_senseless_settings_are_refused(model: Path, data: Path, tmp_path: Path, changes: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        config(model, data, tmp_path, **changes)
+
+
+def test_presets_keep_the_published_numbers() -> None:
+    preset = sft_preset("qwen3-4b", "demos.jsonl", "run")
+    optimisation = preset.optimisation
+    assert (preset.epochs, optimisation.lr, optimisation.warmup, preset.max_length) == (3.0, 1e-5, 0.1, 20_000)
+    assert (preset.batch, optimisation.lora_rank, preset.dialect) == (32, 0, "tags")
+
+
+def test_settings_stand_in_the_folder(uninterrupted: Path) -> None:
+    kept = orjson.loads((uninterrupted / "config.json").read_bytes())
+    assert kept["optimisation"]["lora_rank"] == 4
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 30])
+def test_block_attention_equals_the_built_in_one(length: int) -> None:
+    query, keys, values = torch.randn(2, 4, length, 8), torch.randn(2, 2, length, 8), torch.randn(2, 2, length, 8)
+    wanted = torch.nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
+    assert torch.allclose(block_attention(query, keys, values, 8**-0.5, block=8), wanted, atol=1e-5)
+
+
+def test_block_attention_gives_the_model_the_same_gradients() -> None:
+    ids = torch.randint(3, 259, (1, 40))
+    grads = []
+    for blocks in (False, True):
+        model = tiny_model.model()
+        if blocks:
+            use_blocks(model)
+        model(ids, labels=ids).loss.backward()
+        grads.append(model.model.embed_tokens.weight.grad)
+    assert torch.allclose(grads[0], grads[1], atol=1e-5)
+
+
+def test_scores_are_those_of_the_chosen_tokens() -> None:
+    model = tiny_model.model()
+    ids = torch.randint(3, 259, (2, 12))
+    chosen = torch.zeros_like(ids, dtype=torch.bool)
+    chosen[0, [3, 7]] = True
+    chosen[1, 11] = True
+    scores = score(model, ids, None, chosen, temperature=0.7)
+    every = (model(ids).logits / 0.7).log_softmax(-1)
+    wanted = [every[row, place - 1, ids[row, place]].item() for row, place in ((0, 3), (0, 7), (1, 11))]
+    assert scores.log_probs.tolist() == pytest.approx(wanted, abs=1e-5)
+    assert (scores.entropy > 0).all()
