@@ -45,7 +45,7 @@ def where(catalog: Catalog) -> tuple[str, ...]:
 @pytest.fixture
 def made(where: tuple[str, ...]) -> Path:
     result = demos(
-        "make", "--out", "data/set.jsonl", "--limit", "25", "--mistakes", "0.5", "--sharegpt", "share.jsonl", *where
+        "make", "--out", "data/set.jsonl", "--limit", "14", "--mistakes", "0.5", "--sharegpt", "share.jsonl", *where
     )
     assert result.exit_code == 0, result.output
     return Path("data/set.jsonl")
@@ -53,12 +53,12 @@ def made(where: tuple[str, ...]) -> Path:
 
 def test_making_writes_the_data_and_a_card_that_counts_it(made: Path) -> None:
     rows = [json.loads(text) for text in made.read_text().splitlines()]
-    assert len(rows) == 25
+    assert len(rows) == 14
     assert set(rows[0]) == {"task_id", "kind", "split", "dataset", "messages", "loss", "meta"}
     card = made.with_suffix(".md").read_text()
     assert card.startswith("# set.jsonl\n")
     for kind, count in Counter(row["kind"] for row in rows).items():
-        assert f"| {kind} | {count} | {count / 25:.1%} |" in card
+        assert f"| {kind} | {count} | {count / 14:.1%} |" in card
     for wanted in ("sha256", "seed: 0", "experts: builtin", "| reason | times |", "- linked: mix"):
         assert wanted in card
     unlearned = sum(row["loss"].count(False) - sum(m["role"] != "assistant" for m in row["messages"]) for row in rows)
@@ -70,12 +70,12 @@ def test_the_sharegpt_file_holds_all_demonstrations_that_are_learned_whole(made:
     whole = [demo for demo in read(made) if all(demo.loss[2::2])]
     shared = list(read(Path("share.jsonl")))
     assert [demo.messages for demo in shared] == [demo.messages for demo in whole]
-    assert len(whole) < 25
+    assert len(whole) < 14
 
 
 def test_the_same_seed_gives_the_same_bytes_and_card(made: Path, where: tuple[str, ...]) -> None:
     before = made.read_bytes(), made.with_suffix(".md").read_bytes()
-    again = ["make", "--out", str(made), "--limit", "25", "--mistakes", "0.5", "--sharegpt", "share.jsonl", *where]
+    again = ["make", "--out", str(made), "--limit", "14", "--mistakes", "0.5", "--sharegpt", "share.jsonl", *where]
     assert "exists already" in complaint(demos(*again), 2)
     assert demos(*again, "--overwrite").exit_code == 0
     assert (made.read_bytes(), made.with_suffix(".md").read_bytes()) == before
@@ -154,7 +154,7 @@ def test_a_model_that_is_of_no_use_is_given_up_soon_and_what_it_said_is_told(whe
 def test_inspect_counts_and_tells_one(made: Path) -> None:
     result = demos("inspect", str(made))
     assert result.exit_code == 0
-    assert re.search(r"^demonstrations +25 *$", result.stdout, re.MULTILINE)
+    assert re.search(r"^demonstrations +14 *$", result.stdout, re.MULTILINE)
     assert re.search(r"^faulty turns +0 *$", result.stdout, re.MULTILINE)
     chain = next(n for n, demo in enumerate(read(made)) if demo.kind == "chain")
     told = demos("inspect", str(made), "--index", str(chain)).stdout
@@ -169,7 +169,7 @@ def test_inspect_reports_malformed_rows_by_line_or_stops_at_them(made: Path) -> 
     made.write_text("{broken\n" + made.read_text())
     result = demos("inspect", str(made))
     assert "line 1 left out: not valid JSON" in result.stdout
-    assert "25" in result.stdout
+    assert "14" in result.stdout
     assert "line 1: not valid JSON" in complaint(demos("inspect", str(made), "--on-error", "fail"), 3)
 
 
@@ -189,7 +189,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal() -> None:
 def test_convert_goes_both_ways_and_counts_what_has_no_place(made: Path) -> None:
     result = demos("convert", str(made), "to.jsonl", "--to", "sharegpt")
     assert result.exit_code == 0
-    left_out = 25 - len(Path("to.jsonl").read_text().splitlines())
+    left_out = 14 - len(Path("to.jsonl").read_text().splitlines())
     assert left_out
     assert f"{left_out} left out" in result.stdout
     assert Path("to.jsonl").read_bytes() == Path("share.jsonl").read_bytes()

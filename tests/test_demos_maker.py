@@ -31,7 +31,7 @@ from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
 from paraagent.types import Call, Message, TaskKind
 
-LOTS = 40
+LOTS = 32
 RECIPE = Recipe(vague=0.4, mistakes=0.4)
 
 
@@ -225,7 +225,7 @@ def test_a_catalog_that_gives_too_little_ends_in_one_clear_line() -> None:
 
 
 def test_the_number_of_processes_changes_no_byte(catalog: Catalog, index: SearchIndex) -> None:
-    recipe = Recipe(limit=18, seed=5)
+    recipe = Recipe(limit=10, seed=5)
     files: list[bytes] = []
     for workers in (1, 2):
         lines: list[bytes] = []

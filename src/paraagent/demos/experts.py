@@ -107,7 +107,7 @@ class _Experts:
         if len(brief.found) > 2:
             return GiveUp(self._voice.gave_up(capability.slot.name))
         if not brief.failed:
-            return Ask(capability.slot.need, self._voice.asked_again(capability.slot.name, capability.service))
+            return Ask(capability.slot.need, self._asked_again(capability, hits.values()))
         last = brief.failed[-1]
         return Ask(self._other_query(capability), self._voice.sought(last.call.name, _why(last)))
 
@@ -176,6 +176,11 @@ class _Experts:
         what, service = capability.what, capability.service
         full = self._voice.any_of(f"{service} {what}", f"{what} on {service}", f"{what} in {service}")
         return self._voice.any_of(full, what) if self._style.vague else full
+
+    def _asked_again(self, capability: Capability, hits: Iterable[Hit]) -> str:
+        wanted = self._solution.find(capability.tools[0])
+        strangers = all(wanted is None or hit.tool.provider != wanted.provider for hit in hits)
+        return self._voice.asked_again(capability.slot.name, capability.service, strangers=strangers)
 
     def _look_in_vain(self, capability: Capability, brief: ExplorerBrief) -> Lead:
         if len(brief.found) > 1:

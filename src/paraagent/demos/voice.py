@@ -51,7 +51,13 @@ class Voice:
             f"{slot}: {tool} fits{because and ', ' + reason}.",
         )
 
-    def asked_again(self, slot: str, service: str) -> str:
+    def asked_again(self, slot: str, service: str, *, strangers: bool) -> str:
+        """Say that a search was too vague; `strangers` if all it has shown belongs to other services."""
+        if not strangers:
+            return self.any_of(
+                f"{slot}: none of these does that. I ask more exactly, with {service} in the query.",
+                f"The tool for {slot} is not among them. Once more, naming {service}.",
+            )
         return self.any_of(
             f"{slot}: nothing here is from {service}. I ask again and name the service.",
             f"None of the tools for {slot} belongs to {service}; I say it more exactly.",
