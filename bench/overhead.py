@@ -12,7 +12,8 @@ Keys:
     overhead_us             ours, microseconds per call without latency
     best_peer_overhead_us   the fastest peer as its documentation starts it
     best_quiet_overhead_us  the fastest peer in any setting
-    wide_ratio              ours, 32 calls of 20 ms: time of a turn / 20 ms
+    wide_ratio              ours, 32 calls of 20 ms: time of a turn / 20 ms; without the default limit of 8 calls
+                            at once per server, since here all tools are on one
     bare_wide_ratio         32 bare `asyncio.sleep` in a TaskGroup, no agent
 """
 
@@ -23,12 +24,14 @@ import json
 import platform
 import statistics
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
-from peers.host import OURS, OURS_DEFAULT, PEERS, SETUP, Process, Runtime, ready, setup, versions
+from peers.host import CHECKPOINTED, OURS, PEERS, QUIET, SETUP, Process, Runtime, ready, setup, versions
 
-BARE = Runtime("bare TaskGroup", "run_bare.py", ours=True, default=False)
+BARE = Runtime("bare TaskGroup", "run_bare.py", ours=True)
+OPEN = Runtime("paraagent, no limit per server", OURS.script, ("--no-limit",), ours=True)
 WORK = {
     "instant": {"do": "time", "calls": [{"id": f"w{n}", "seconds": 0, "fault": None} for n in range(8)], "turns": 24},
     "wide": {
@@ -43,7 +46,7 @@ Figures = dict[str, dict[str, dict[str, Any]]]
 
 def measure(rounds: int) -> Figures:
     """Let all runtimes take turns; figures are medians over the rounds."""
-    runtimes = (BARE, OURS, OURS_DEFAULT, *(PEERS if ready() else ()))
+    runtimes = (BARE, OURS, OPEN, *((*PEERS, CHECKPOINTED, *QUIET) if ready() else ()))
     turns: dict[str, dict[str, list[list[float]]]] = {name: {one.name: [] for one in runtimes} for name in WORK}
     errors: Figures = {name: {} for name in WORK}
     with ExitStack() as stack:
@@ -70,15 +73,16 @@ def _figures(rounds: list[list[float]]) -> dict[str, Any]:
 
 
 def summary(figures: Figures) -> dict[str, float]:
-    def best(peers: list[str]) -> float:
-        known = [figures["instant"][name]["low"] for name in peers if "low" in figures["instant"].get(name, {})]
+    def best(peers: Iterable[Runtime]) -> float:
+        instant = [figures["instant"].get(peer.name, {}) for peer in peers]
+        known = [found["low"] for found in instant if "low" in found]
         return min(known) / 8 * 1e6 if known else float("nan")
 
     return {
         "overhead_us": figures["instant"][OURS.name]["low"] / 8 * 1e6,
-        "best_peer_overhead_us": best([peer.name for peer in PEERS if peer.default]),
-        "best_quiet_overhead_us": best([peer.name for peer in PEERS]),
-        "wide_ratio": figures["wide"][OURS.name]["low"] / 0.02,
+        "best_peer_overhead_us": best(PEERS),
+        "best_quiet_overhead_us": best([*PEERS, CHECKPOINTED, *QUIET]),
+        "wide_ratio": figures["wide"][OPEN.name]["low"] / 0.02,
         "bare_wide_ratio": figures["wide"][BARE.name]["low"] / 0.02,
     }
 
@@ -101,9 +105,7 @@ def show(figures: Figures, told: dict[str, float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what a runtime adds to the time of its tools.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--setup", action="store_true", help="fetch the other runtimes into an environment of their own"
-    )
+    parser.add_argument("--setup", action="store_true", help="fetch the other runtimes first")
     parser.add_argument("--rounds", type=int, default=5, help="rounds to take the medians of (default 5)")
     options = parser.parse_args()
     if options.setup:

@@ -28,20 +28,21 @@ class Runtime:
     script: str
     options: tuple[str, ...] = ()
     ours: bool = False
-    default: bool = True
-    """It runs as its documentation starts; else something was switched for or against it."""
 
 
-OURS = Runtime("paraagent", "run_paraagent.py", ("--no-limit",), ours=True, default=False)
-OURS_DEFAULT = Runtime("paraagent, 8 at once per server", "run_paraagent.py", ours=True)
+OURS = Runtime("paraagent", "run_paraagent.py", ours=True)
 PEERS = (
     Runtime("langgraph", "run_langgraph.py"),
-    Runtime("langgraph, checkpointer", "run_langgraph.py", ("--checkpoints",), default=False),
     Runtime("pydantic-ai", "run_pydantic_ai.py"),
     Runtime("openai-agents", "run_openai_agents.py"),
-    Runtime("openai-agents, no tracing", "run_openai_agents.py", ("--quiet",), default=False),
     Runtime("smolagents", "run_smolagents.py"),
-    Runtime("smolagents, no log", "run_smolagents.py", ("--quiet",), default=False),
+)
+"""As their documentation starts them."""
+CHECKPOINTED = Runtime("langgraph, checkpointer", "run_langgraph.py", ("--checkpoints",))
+TOOL_FAILED = Runtime("pydantic-ai, ToolFailed", "run_pydantic_ai.py", ("--tool-failed",))
+QUIET = (
+    Runtime("openai-agents, no tracing", "run_openai_agents.py", ("--quiet",)),
+    Runtime("smolagents, no log", "run_smolagents.py", ("--quiet",)),
 )
 
 

@@ -1,8 +1,13 @@
-"""Pydantic AI with its function model; it keeps nothing over a crash by itself, so a run starts over."""
+"""Pydantic AI with its function model; it keeps nothing over a crash by itself, so a run starts over.
+
+`--tool-failed` turns what a tool raises into its ToolFailed, the documented way to let the run go on.
+"""
 
 from __future__ import annotations
 
-from pydantic_ai import Agent, UsageLimits
+import sys
+
+from pydantic_ai import Agent, ToolFailed, UsageLimits
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from work import Work, serve
@@ -23,7 +28,12 @@ async def run(work: Work, resume: bool) -> None:
     @agent.tool_plain
     async def do(id: str) -> str:
         """Do a piece of work."""
-        return await work.tool(id)
+        if "--tool-failed" not in sys.argv:
+            return await work.tool(id)
+        try:
+            return await work.tool(id)
+        except Exception as problem:
+            raise ToolFailed(str(problem)) from problem
 
     await agent.run("go", usage_limits=UsageLimits(request_limit=None))
 
