@@ -14,6 +14,7 @@ from paraagent.protocol.render import render_turn
 from paraagent.types import Call, Found, JsonObject, Message, Reply, Result, Search
 
 LAST_STEP = "This is the last step: give the answer now, with what is known."
+LAST_TURN = "This is the last turn: write the <answer> now, with what is known."
 
 
 def retrieval(request: str) -> Reply:

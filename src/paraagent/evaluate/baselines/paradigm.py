@@ -77,8 +77,8 @@ def adapt(policy: Policy, way: Paradigm, *, model: bool) -> Policy:
     """Return the policy with the habits of a paradigm.
 
     Args:
-        model: whether it is a language model that reads messages; else it reads the history and decides alike each
-            time it is asked, as `rules` and `oracle` do.
+        model: whether it is a general language model, which can work in any dialect; else it speaks ParaAct only, as
+            the built-in policies and a model trained for it do, and is restricted.
 
     Raises:
         UsageError: the policy cannot work in this paradigm.

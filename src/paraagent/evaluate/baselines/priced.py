@@ -1,8 +1,12 @@
-"""Charges a policy without a model what a model would take: seconds and tokens per turn, alike for every paradigm.
+"""Charges what a typical model would take for a turn, in seconds and tokens, alike for every paradigm.
 
-Place in the flow: layer 5, used to compare paradigms on the virtual clock. A turn takes `start` seconds (network,
-queue, prompt) and its tokens at `speed` per second; a token is four characters. The input of a turn is the whole
-prompt so far. Limits: an estimate; with a real model, use its own time and tokens.
+Place in the flow: layer 5, used to compare paradigms on the virtual clock. A turn takes
+
+    start + (thought + written) / speed   seconds
+
+where `written` is the turn's own text at four characters a token, and `thought` stands for the reasoning that a model
+writes before it, since the thoughts of built-in policies are a few words. Read is the whole prompt so far.
+Limits: an estimate, to be varied; `bench/baselines.py` prints where the order of paradigms turns over.
 """
 
 from __future__ import annotations
@@ -21,12 +25,15 @@ class Price:
     """What a turn costs."""
 
     start: float = 1.0
-    """Seconds until the first token."""
+    """Seconds until the first token: network, queue, prompt."""
+    thought: int = 200
+    """Tokens of reasoning per turn."""
     speed: float = 50.0
     """Tokens per second."""
 
-    def seconds(self, tokens: int) -> float:
-        return self.start + tokens / self.speed
+    def seconds(self, written: int) -> float:
+        """Return what a turn of so many tokens takes."""
+        return self.start + (self.thought + written) / self.speed
 
 
 class PricedPolicy:

@@ -69,6 +69,7 @@ class _Episode:
         self._told.messages += [Message("system", prompt), Message("user", context.request)]
         self._pieces: Pieces | None = None
         self._consumed = 0
+        self._idle = 0  # turns of the policy that took no real one
         self._executions = 0
         self._searched = False
         self._frozen: SearchIndex | None = None
@@ -82,11 +83,12 @@ class _Episode:
         reply = Reply("")
         while True:
             if self._pieces is None:
-                self._told.turns_left = _PLENTY if self._behind else context.turns_left
+                self._told.turns_left = self._turns_left()
                 self._told.reply_tokens = context.reply_tokens
                 reply = await policy.act(self._told)
                 self._pieces = self._carry_out(parse(reply.text))
                 text = next(self._pieces, None)
+                self._idle += text is None
             else:
                 text = self._go_on(self._pieces)
             while text is not None and self._behind:
@@ -94,6 +96,18 @@ class _Episode:
             if text is not None:
                 return replace(reply, text=text)
             self._pieces = None
+            if self._idle > _PLENTY:
+                return reply  # it will not end by itself; the loop's budget will end it
+
+    def _turns_left(self) -> int:
+        """Return how many turns the policy is told it has."""
+        if self._behind:
+            return _PLENTY
+        return 1 if self._used_up else max(1, self._context.turns_left - self._idle)
+
+    @property
+    def _used_up(self) -> bool:
+        return self._way.executions is not None and self._executions >= self._way.executions
 
     @property
     def _behind(self) -> bool:
@@ -142,7 +156,7 @@ class _Episode:
     def _execute(self, turn: Turn) -> Pieces:
         calls = [call for call in turn.calls if isinstance(call, Call)]
         results: dict[int, Result] = {}
-        used_up = self._way.executions is not None and self._executions >= self._way.executions
+        used_up = self._used_up
         self._executions += 1
         while not used_up and self._may_go_on and (ready := self._ready(calls, results)):
             plan = turn.plan if self._way.plans and not results else None

@@ -56,7 +56,7 @@ class BfclBenchmark:
         on_event: OnEvent | None = None,
     ) -> EpisodeEnd:
         """Play one dialogue; the budget of turns, searches and calls is per user turn."""
-        dialogue = self._dialogues[item.task.id]
+        dialogue = self.dialogue(item)
         tools, index = self._found(dialogue.classes)
         toolbox = ClassToolbox(self._instances(dialogue), tools, index, dialogue.held_out, self._k)
         talk = Talk(dialogue, toolbox, self._instances(dialogue))
@@ -73,21 +73,25 @@ class BfclBenchmark:
         )
 
     def gold(self, item: Item) -> Policy:
-        return Script(self._dialogues[item.task.id].gold)
+        return Script(self.dialogue(item).gold)
 
     def spoil(self, item: Item, rng: Random) -> Spoilt:
         """Leave out all calls of one user turn."""
-        gold = self._dialogues[item.task.id].gold
+        gold = self.dialogue(item).gold
         asked = [turn for turn, steps in enumerate(gold) if steps]
         victim = rng.choice(asked)
         script = [() if turn == victim else steps for turn, steps in enumerate(gold)]
         return Spoilt(Script(script), Points(1, 0, asked.index(victim), len(asked)))
 
     def points(self, item: Item, view: EpisodeView) -> Points:
-        gold = self._dialogues[item.task.id].gold
+        gold = self.dialogue(item).gold
         checks = view.end.checks if view.end else {}
         passed = sum(checks.get(f"turn {turn}") is True for turn, steps in enumerate(gold, 1) if steps)
         return Points(1, int(bool(view.success)), passed, sum(map(bool, gold)))
+
+    def dialogue(self, item: Item) -> Dialogue:
+        """Return what is said and solved in an item."""
+        return self._dialogues[item.task.id]
 
     def _instances(self, dialogue: Dialogue) -> Instances:
         return Instances(self._bfcl.classes, dialogue)

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from paraagent.agent.context import Context, Exchange
-from paraagent.agent.policies.planning import call_plan
 from paraagent.env.verify import Check, Verdict
 from paraagent.errors import ToolFailure
 from paraagent.evaluate.benchmarks.bfcl_data import Dialogue, Step
+from paraagent.protocol.flow import call_plan
 from paraagent.protocol.links import literal
 from paraagent.protocol.plan import SearchPlan
 from paraagent.protocol.render import render_turn
