@@ -167,11 +167,10 @@ def _unpack(arrays: Mapping[str, NDArray[Any]]) -> tuple[Lexicon, list[str]]:
 
 def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """Return the places of the k highest scores above 0, best first, ties in order of place."""
-    if k < len(scores):
-        least = np.partition(scores, len(scores) - k)[len(scores) - k] if k > 0 else np.inf
-        found = np.flatnonzero(scores >= max(least, np.finfo(np.float32).tiny))
-    else:
-        found = np.flatnonzero(scores > 0)
+    found = np.flatnonzero(scores > 0)
+    if 0 < k < len(found):
+        values = scores[found]
+        found = found[values >= np.partition(values, len(values) - k)[len(values) - k]]
     return found[np.lexsort((found, -scores[found]))][: max(k, 0)]
 
 
