@@ -12,8 +12,9 @@ from paraagent.env.task import Task
 from paraagent.errors import ModelError
 from paraagent.evaluate.behaviour import behaviour, behaviour_by_kind, exploration, failed
 from paraagent.evaluate.failures import FAILURE_KINDS, Failure, failure
+from paraagent.protocol.render import render_turn
 from paraagent.trace.view import EpisodeView
-from paraagent.types import Call
+from paraagent.types import Call, Search
 from reward_play import CUSTOMER, DIRECT, NEEDED, ORDERS, PERFECT, TASK, UNANSWERABLE, WEATHER, do, look, play, say
 
 
@@ -34,6 +35,8 @@ CLAIM, DECLINE = say("Ada has 3 orders, and Oslo has 5 degrees."), say("I could 
         ("no_evidence", [CLAIM], "without a search"),
         ("no_evidence", [look(*NEEDED), CLAIM], "without calling find_customer"),
         ("not_found", [look("list_orders", "get_weather"), do(WEATHER), CLAIM], "find_customer"),
+        ("not_found", [look("get_weather"), do(CUSTOMER, WEATHER), CLAIM], "no search showed find_customer"),
+        ("wrong_argument", [look("lookup_customer"), do(Call("lookup_customer", {"name": "Bob"})), CLAIM], "name"),
         ("wrong_tool", [look(*NEEDED, "get_news"), do(WEATHER, Call("get_news", {})), CLAIM], "get_news instead of"),
         ("wrong_argument", [look(*NEEDED), do(replace(CUSTOMER, arguments={"name": "Bob"})), CLAIM], "another name"),
         ("wrong_argument", [look(*NEEDED), do(replace(CUSTOMER, arguments={})), CLAIM], "another name"),
@@ -122,6 +125,13 @@ def test_going_back_to_exploring_and_why() -> None:
     assert found.again == pytest.approx(1 / 5)
     assert found.rediscovered == pytest.approx(1 / 3)
     assert found.in_vain == pytest.approx(1 / 5)
+
+
+def test_a_search_that_shows_anything_new_is_not_in_vain() -> None:
+    both = render_turn("look", searches=[Search("more", "get_weather or find_customer")])
+    assert exploration(play([look("get_weather"), both, say()])).rediscovered == 0
+    known = render_turn("look", searches=[Search("again", "that get_weather")])
+    assert exploration(play([look("get_weather"), known, say()])).rediscovered == 1
 
 
 def test_episodes_are_summed_up_by_kind() -> None:

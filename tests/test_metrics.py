@@ -11,9 +11,10 @@ from paraagent.agent.settings import Settings
 from paraagent.env.task import Task
 from paraagent.errors import ModelError
 from paraagent.evaluate.metrics import METRICS, EpisodeMetrics, by_kind, episode_metrics, over, pass_k, table
+from paraagent.protocol.render import render_turn
 from paraagent.trace.events import CallEnd, CallStart, EpisodeEnd, EpisodeStart, Event, SearchDone, TurnText
 from paraagent.trace.view import EpisodeView
-from paraagent.types import Call
+from paraagent.types import Call, Search
 from reward_play import (
     CUSTOMER,
     DIRECT,
@@ -84,6 +85,12 @@ def test_recall_counts_what_was_done_and_precision_what_was_called() -> None:
     assert found.wasted == pytest.approx(1 / 6)
 
 
+def test_precision_does_not_count_what_failed_by_no_fault_of_the_agent() -> None:
+    flaky, picky = Call("flaky", {}), Call("picky", {})
+    assert figures(look(*NEEDED, "flaky"), do(CUSTOMER, ORDERS, WEATHER, flaky), say()).gold_precision == 1
+    assert figures(look(*NEEDED, "picky"), do(CUSTOMER, ORDERS, WEATHER, picky), say()).gold_precision == 0.75
+
+
 def test_an_equivalent_tool_is_as_good() -> None:
     other = replace(CUSTOMER, name="lookup_customer")
     found = figures(look("lookup_customer", "list_orders", "get_weather"), do(other, ORDERS, WEATHER), say())
@@ -115,6 +122,21 @@ def test_a_fault_counts_as_recovered_once_its_call_succeeds() -> None:
     assert figures(look("picky"), do(Call("picky", {})), say()).recovery is None  # the agent's own fault
 
 
+def test_a_call_that_was_never_made_met_no_fault() -> None:
+    calls = [Call("get_weather", {"city": str(number)}) for number in range(2)]
+    found = episode_metrics(play([look("get_weather"), do(*calls), say()], settings=Settings(budget=Budget(calls=1))))
+    assert found is not None
+    assert found.calls == 2
+    assert found.recovery is None
+
+
+def test_looking_for_what_is_found_already_is_wasted_in_other_words_too() -> None:
+    again = render_turn("look", searches=[Search("rain", "any get_weather")])
+    found = figures(look("get_weather"), again, do(WEATHER), say())
+    assert found.repeated == 0
+    assert found.wasted == pytest.approx(1 / 3)
+
+
 def test_repeats_are_wasted() -> None:
     found = figures(look("get_weather"), look("get_weather"), do(WEATHER), do(WEATHER), say())
     assert found.repeated == pytest.approx(2 / 4)
@@ -141,6 +163,8 @@ def test_abstention_goes_wrong_in_two_ways() -> None:
     assert figures(look("moon"), claim, task=UNANSWERABLE).answered_unanswerable == 1
     assert figures(decline).refused_answerable == 1
     assert figures(look("moon"), decline, task=UNANSWERABLE).refused_answerable is None
+    modest = say("Ada has 31 orders, and Oslo has 17 degrees. I could not find anything else.")
+    assert figures(*PERFECT[:2], modest).refused_answerable == 0
 
 
 def test_one_search_for_what_no_tool_does_is_not_wasted() -> None:

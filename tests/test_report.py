@@ -199,7 +199,9 @@ def test_markup_in_cells_and_stories_is_escaped_in_markdown() -> None:
     document = Document(
         HOSTILE, (Section(HOSTILE, (Text(HOSTILE), table, Story(HOSTILE, HOSTILE, "a b/<c>.jsonl"))),)
     )
-    text = to_markdown(document)
+    text, html = to_markdown(document), to_html(document)
+    assert "\x1b" not in html
+    assert "<script" not in html
     assert "<script" not in text
     assert "[x](" not in text
     assert "](a%20b/%3Cc%3E.jsonl)" in text

@@ -88,6 +88,7 @@ def test_the_plateau_begins_where_more_brings_nothing_beyond_doubt() -> None:
     values: Mapping[float, Sequence[float]] = {1: [0.0] * 30, 2: [1.0] * 20 + [0.0] * 10, 4: [1.0] * 21 + [0.0] * 9}
     assert plateau(values) == 2
     assert plateau({1: [0.0] * 30, 2: [0.0] * 15 + [1.0] * 15}) is None
+    assert plateau({1: [0.0] * 30, 2: [0.0] * 30, 3: [1.0] * 30}) is None
     assert plateau({1: [1.0]}) is None
     assert plateau({1: [1.0] * 5, 2: [0.0] * 5}) == 1
 

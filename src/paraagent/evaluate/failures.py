@@ -8,7 +8,7 @@ and the first that holds names the failure:
     no_evidence     answered what no tool can answer, or answered a request that needs calls without a successful one
                     though it never searched
     then, for the first gold call that was not done, upstream ones first:
-    not_found       no search showed a tool for it
+    not_found       no search showed a tool for it, and none was run
     wrong_order     it was called before what it needs was there
     wrong_argument  it was called otherwise than asked; the reason names the argument
     wrong_tool      a tool for it was shown, and one that serves no need was called instead
@@ -106,7 +106,7 @@ def _missing(seen: Hindsight, gold: GoldCall) -> Failure:
     serving = _accepted(seen, gold)
     shown = {normal(name) for search in seen.view.searches for name, _ in search.hits}
     tried = [call for call in seen.calls if normal(call.name) in serving]
-    if not tried and not serving & shown:
+    if not serving & shown and not any(call.ran for call in tried):
         return Failure("not_found", f"no search showed {one_line(gold.tool, 64)} or an equivalent")
     if tried:
         return _misused(seen, gold, tried)

@@ -195,7 +195,7 @@ def _difference(metric: Metric, comparison: Comparison) -> tuple[Cell, ...] | No
         return None
     change = found.difference
     tone: Tone = "plain"
-    if metric.better != "neither" and (change.low > 0 or change.high < 0):
+    if metric.better != "neither" and (change.low > 0 or change.high < 0) and found.p < 0.05:
         tone = "good" if (change.value > 0) == (metric.better == "more") else "bad"
     sign = "+" if change.value > 0 else ""
     cell = replace(figure(change, tone=tone), text=sign + number(change.value))

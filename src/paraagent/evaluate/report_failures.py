@@ -41,7 +41,7 @@ def failures(runs: Sequence[ScoredRun], folder: Path) -> list[Block]:
             blocks += [Text(f"{run.name}, by cause and task kind:"), _table(some), *_stories(run, some, folder)]
         else:
             blocks.append(Text(f"{run.name}: no judged episode failed."))
-    return blocks
+    return [*blocks, Text("Read a trace with `paraagent view FILE`.", quiet=True)]
 
 
 def _counts(causes: Sequence[Failure]) -> list[int]:
