@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import catalog, demos, report, reward, run, serve, tasks, view
+from paraagent.cli import catalog, demos, report, reward, run, scale, serve, tasks, train, view
+from paraagent.cli import eval as evaluation
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,9 +25,12 @@ app.add_typer(tasks.app, name="tasks")
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(view.view)
+app.command(name="eval")(evaluation.evaluate)
+app.command()(scale.scale)
 app.command()(report.report)
 app.add_typer(reward.app, name="reward")
 app.add_typer(demos.app, name="demos")
+app.add_typer(train.app, name="train")
 app.add_typer(serve.app, name="serve")
 
 
