@@ -99,3 +99,33 @@ def test_a_share_that_never_varies_is_still_not_certain() -> None:
     assert same.high - same.low > varied.high - varied.low
     assert binary == rate(3, 4)
     assert share([]) is None
+
+
+def test_the_difference_of_paired_rates_has_the_interval_of_newcombe() -> None:
+    first = [1.0] * 20 + [0.0] * 12 + [1.0] * 2 + [0.0] * 16
+    second = [1.0] * 32 + [0.0] * 18
+    found = paired(first, second)
+    assert found is not None
+    assert found.difference.value == pytest.approx(0.2)
+    assert (found.difference.low, found.difference.high) == (
+        pytest.approx(0.0562, abs=1e-4),
+        pytest.approx(0.3292, abs=1e-4),
+    )
+
+
+def test_winning_every_task_of_a_few_is_no_certain_difference() -> None:
+    found = paired([0.0] * 15, [1.0] * 15)
+    assert found is not None
+    assert (found.difference.value, found.difference.high) == (1, 1)
+    assert found.difference.low == pytest.approx(0.7117, abs=1e-4)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1, max_size=40))
+def test_a_paired_difference_is_the_same_the_other_way_round(pairs: list[tuple[float, float]]) -> None:
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    there, back = paired(first, second), paired(second, first)
+    assert there is not None
+    assert back is not None
+    assert there.difference.low <= there.difference.value <= there.difference.high
+    assert there.difference.low == pytest.approx(-back.difference.high)
+    assert there.p == back.p

@@ -58,7 +58,8 @@ def report(
         if success := comparison.figures.get("success"):
             change = success.difference
             bounds = f"{change.low:+.3f} to {change.high:+.3f}"
-            out.text.print(f"{name}: {change.value:+.3f} ({bounds}, p {success.p:.3f})", markup=False)
+            p = "below 0.001" if success.p < 0.001 else f"{success.p:.3f}"
+            out.text.print(f"{name}: {change.value:+.3f} ({bounds}, p {p})", markup=False)
     _tell(written, out)
     out.finish(found.to_json() | {"written": [str(path) for path in written]})
 

@@ -4,7 +4,8 @@ Place in the flow: layer 5, pure numbers; `metrics`, `compare` and `scaling` rep
 
     rate        Wilson's score interval (E. B. Wilson, 1927), which holds near 0 and 1 and for few episodes
     mean        percentile bootstrap (B. Efron, 1979) over episodes, seeded, so the same numbers every time
-    difference  percentile bootstrap over *pairs*: both runs' values of one task are drawn together
+    difference  of yes or no Newcombe's method 10 for pairs (R. G. Newcombe, 1998), which rests on Wilson's; else the
+                percentile bootstrap over *pairs*: both runs' values of one task are drawn together
     p           exact McNemar for yes or no (Q. McNemar, 1947), else the share of sign flips at least as extreme
 
 Limits: episodes count as independent; the bootstrap of under ten values is too narrow, and that of equal values has
@@ -120,11 +121,12 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired | None:
     if not first:
         return None
     gains = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
+    if all(value in (0, 1) for value in (*first, *second)):
+        p = mcnemar(int((gains > 0).sum()), int((gains < 0).sum()))
+        return Paired(float(np.mean(first)), float(np.mean(second)), _newcombe(first, second), p)
     low, high = _bounds(_resampled(gains))
-    binary = all(value in (0, 1) for value in (*first, *second))
-    p = mcnemar(int((gains > 0).sum()), int((gains < 0).sum())) if binary else _sign_flips(gains)
     difference = Interval(float(gains.mean()), low, high, len(gains))
-    return Paired(float(np.mean(first)), float(np.mean(second)), difference, p)
+    return Paired(float(np.mean(first)), float(np.mean(second)), difference, _sign_flips(gains))
 
 
 def mcnemar(won: int, lost: int) -> float:
@@ -153,6 +155,27 @@ def pass_all_k(n: int, c: int, k: int) -> float:
     """
     _check(n, c, k)
     return comb(c, k) / comb(n, k)
+
+
+def _newcombe(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return the difference of two paired rates and its interval."""
+    n, one, other = len(first), rate(sum(first), len(first)), rate(sum(second), len(second))
+    assert one is not None
+    assert other is not None
+    both = sum(a * b for a, b in zip(first, second, strict=True))
+    neither = n - sum(first) - sum(second) + both
+    cross = both * neither - (sum(first) - both) * (sum(second) - both)
+    cross = max(cross - n / 2, 0.0) if cross > 0 else cross
+    spread = sum(first) * (n - sum(first)) * sum(second) * (n - sum(second))
+    phi = cross / sqrt(spread) if spread else 0.0
+    difference = other.value - one.value
+    down = _apart(other.value - other.low, one.high - one.value, phi)
+    up = _apart(other.high - other.value, one.value - one.low, phi)
+    return Interval(difference, max(-1.0, difference - down), min(1.0, difference + up), n)
+
+
+def _apart(one: float, other: float, phi: float) -> float:
+    return sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
 
 def _check(n: int, c: int, k: int) -> None:

@@ -84,8 +84,8 @@ _LEGEND = (
     "Every figure is a mean over episodes, with its 95 % interval below it: Wilson's for shares of yes and no, else "
     "a seeded bootstrap over episodes. A dash means that it applies to no episode. Times are seconds on the "
     "episode's clock, which is virtual for simulated tools.",
-    "Comparisons pair the episodes of the same task. p is McNemar's exact test for yes and no, else a sign-flip "
-    "test; among twenty figures one falls under 0.05 by chance.",
+    "Comparisons pair the episodes of the same task: Newcombe's interval and McNemar's exact p for yes and no, else "
+    "a bootstrap over pairs and sign flips. Among twenty figures one p falls under 0.05 by chance.",
     "Wasted actions repeat an earlier success, show no needed tool, or do no gold call. Actions over critical path "
     "is 1 if no schedule could have been faster. A failure has one cause, the first that the rules find.",
 )
