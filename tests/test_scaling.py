@@ -23,11 +23,13 @@ from paraagent.errors import ModelError, UsageError
 from paraagent.evaluate.evidence import evidence
 from paraagent.evaluate.intervals import ratio
 from paraagent.evaluate.scaling import gap, measure, parallel, plateau, sequential, trust
-from paraagent.evaluate.scaling_run import Experiment, ScaleConfig
+from paraagent.evaluate.scaling_run import Experiment, ScaleConfig, insisting
 from paraagent.evaluate.selecting import SELECTORS, Sample, agreement, choose, expected
 from paraagent.evaluate.slips import SlippingPolicy
 from paraagent.protocol.grammar import parse
 from paraagent.protocol.render import render_turn
+from paraagent.trace.events import Prompt
+from paraagent.trace.reader import load
 from paraagent.types import Call, Reply
 from reward_play import CUSTOMER, NEEDED, ORDERS, PERFECT, UNANSWERABLE, WEATHER, Script, do, look, play, say
 
@@ -171,8 +173,16 @@ def test_an_experiment_plays_no_budget_twice() -> None:
     found = Experiment(ScaleConfig(turns=15), 2, turns=(4, 15), tokens=(900,))
     assert list(found.cells) == ["sample-1", "sample-2", "turns-4", "tokens-900"]
     assert found.sequential() == {"turns": {4: "turns-4", 15: "sample-1"}, "tokens": {900: "tokens-900"}}
+    assert list(Experiment(ScaleConfig(), 1, rounds=(0, 2)).cells) == ["sample-1", "rounds-2"]
     with pytest.raises(UsageError, match="at least 1"):
         Experiment(ScaleConfig(), 0)
+    with pytest.raises(UsageError, match="negative"):
+        Experiment(ScaleConfig(), 1, rounds=(-1,))
+
+
+def test_an_insisting_user_sends_back_so_many_answers() -> None:
+    user = insisting(2)
+    assert ["every part" in (user("done") or "") for _ in range(3)] == [True, True, False]
 
 
 app = typer.Typer()
@@ -204,7 +214,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def test_an_experiment_writes_curves_runs_and_a_report(where: list[str]) -> None:
-    options = ["--samples", "3", "--turns", "1,3,15", "--slips", "0.5", "--json"]
+    options = ["--samples", "3", "--turns", "1,3,15", "--rounds", "0,1", "--slips", "0.5", "--json"]
     result = invoke("scale", *where, *options)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -213,7 +223,9 @@ def test_an_experiment_writes_curves_runs_and_a_report(where: list[str]) -> None
     assert [point["x"] for point in found["sequential"][0]["points"]] == [1, 3, 15]
     assert len(found["pass_k"]) == 3
     cells = sorted(path.name for path in Path("out").iterdir() if path.is_dir())
-    assert cells == ["sample-1", "sample-2", "sample-3", "turns-1", "turns-3"]
+    assert cells == ["rounds-1", "sample-1", "sample-2", "sample-3", "turns-1", "turns-3"]
+    checked = [load(trace) for trace in Path("out/rounds-1/traces").iterdir()]
+    assert all(any(e.content.startswith("Check this") for e in v.events if isinstance(e, Prompt)) for v in checked)
     assert "Verification gap of verifier" in Path("out/report.md").read_text()
     again = invoke("scale", *where, *options)
     assert json.loads(again.stdout)["parallel"] == found["parallel"]

@@ -57,6 +57,9 @@ def scale(
     samples: Annotated[int, typer.Option(min=1, max=64, help="Parallel: how often each task is played.")] = 4,
     turns: Annotated[str, typer.Option(metavar="N,N,...", help="Sequential: budgets of turns.")] = "2,3,4,6,10,15",
     tokens: Annotated[str, typer.Option(metavar="N,N,...", help="Sequential: budgets of tokens.")] = "",
+    rounds: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Sequential: how often an answer is sent back to be checked.")
+    ] = "",
     judge: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Choose by this model's judgement, too; `self` for --model.")
     ] = None,
@@ -76,9 +79,10 @@ def scale(
 ) -> None:
     """Play the same tasks at growing budgets and several times over, and show what that brings.
 
-    Sequential: more turns or tokens for one sample. Parallel: of K samples one is chosen by majority, by how well its
-    answer is borne out (verifier), by a judge, or by the truth (oracle), against a random one. Writes curves, plateau
-    and verification gap as HTML, Markdown and JSON; every budget and sample is a run that `paraagent report` reads.
+    Sequential: more turns, tokens or rounds of checking for one sample. Parallel: of K samples one is chosen by
+    majority, by how well its answer is borne out (verifier), by a judge, or by the truth (oracle), against a random
+    one. Writes curves, plateau and verification gap as HTML, Markdown and JSON; every budget and sample is a run that
+    `paraagent report` reads.
     An experiment that was stopped goes on if you name its --out again.
     """
     from paraagent.evaluate.scaling_run import Experiment, ScaleConfig
@@ -102,7 +106,8 @@ def scale(
         difficulty=difficulty,
         top_k=top_k,
     )
-    experiment = Experiment(base, samples, _sizes("--turns", turns), _sizes("--tokens", tokens))
+    grown = _sizes("--turns", turns), _sizes("--tokens", tokens), _sizes("--rounds", rounds)
+    experiment = Experiment(base, samples, *grown)
     judged_by = _Judged(model if judge == _SELF else judge, judge_url or base_url, api_key_env, out_dir / "judged")
     stage = _Stage(experiment, out_dir, judged_by, api_key_env, concurrency, overwrite, allow_incomplete)
     try:

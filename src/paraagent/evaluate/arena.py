@@ -17,7 +17,7 @@ import msgspec
 from paraagent.agent.loop import Loop
 from paraagent.agent.past import Past
 from paraagent.agent.policies.oracle import OraclePolicy
-from paraagent.agent.settings import Settings
+from paraagent.agent.settings import Settings, User
 from paraagent.catalog.store import Catalog
 from paraagent.clock import VirtualClock
 from paraagent.env.interface import Interfaces
@@ -74,6 +74,7 @@ class Arena:
         config: JsonObject | None = None,
         on_event: Callable[[Event], None] | None = None,
         past: Past | None = None,
+        user: User | None = None,
     ) -> EpisodeEnd:
         """Play one task; one without checks (`request_task`) gets no verdict.
 
@@ -102,7 +103,16 @@ class Arena:
         start = episode_start(task, policy, run, config or {}, {"catalog": self.catalog.digest})
         verifier = judge if verifiable else None
         loop = Loop(
-            start, policy, toolbox, clock, recorder, self.settings, verify=verifier, on_event=on_event, past=past
+            start,
+            policy,
+            toolbox,
+            clock,
+            recorder,
+            self.settings,
+            verify=verifier,
+            user=user,
+            on_event=on_event,
+            past=past,
         )
         return await loop.run()
 

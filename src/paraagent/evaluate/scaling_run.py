@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from paraagent.agent.budget import Budget
-from paraagent.agent.settings import Settings
+from paraagent.agent.settings import Settings, User
 from paraagent.env.task import Task
 from paraagent.errors import UsageError
 from paraagent.evaluate import suite
@@ -26,6 +26,10 @@ from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject, Policy
 
+_CHECK = (
+    "Check this answer against the results before you leave it at that: is every part of the request done, and every "
+    "value right? Search or call again where it is not, then write the whole answer."
+)
 PolicyFor = Callable[[Task, int], Policy]
 """Chooses the policy of a task and a sample's number, from 1."""
 
@@ -47,6 +51,8 @@ class ScaleConfig:
     turns: int = 15
     """The base budget, which all samples have."""
     tokens: int | None = None
+    rounds: int = 0
+    """How often an answer is sent back to be checked, while turns are left."""
     searches: int = 60
     calls: int = 100
     top_k: int = 5
@@ -77,31 +83,39 @@ class Experiment:
     samples: int
     turns: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.samples < 1 or any(size < 1 for size in self.turns + self.tokens):
             raise UsageError("samples and budgets must be at least 1")
+        if any(size < 0 for size in self.rounds):
+            raise UsageError("rounds cannot be negative")
 
     @property
     def cells(self) -> dict[str, Cell]:
         """All cells by name, samples first."""
-        names = [f"sample-{number}" for number in range(1, self.samples + 1)]
-        cells = [Cell(name, self.base, number) for number, name in enumerate(names, 1)]
-        cells += [Cell(f"turns-{size}", replace(self.base, turns=size)) for size in self.turns]
-        cells += [Cell(f"tokens-{size}", replace(self.base, tokens=size)) for size in self.tokens]
-        return {cell.name: cell for cell in cells if cell.sample > 1 or cell.name == self.name_of(cell.config)}
-
-    def name_of(self, config: ScaleConfig) -> str:
-        """Return the cell that plays the first sample under these settings."""
-        if config == self.base:
-            return "sample-1"
-        return f"turns-{config.turns}" if config.turns != self.base.turns else f"tokens-{config.tokens}"
+        cells = [Cell(f"sample-{number}", self.base, number) for number in range(1, self.samples + 1)]
+        for name, sizes in self._grown().items():
+            cells += [Cell(f"{name}-{size}", config) for size, config in sizes.items() if config != self.base]
+        return {cell.name: cell for cell in cells}
 
     def sequential(self) -> dict[str, dict[float, str]]:
         """Return what grows, its sizes, and the cell of each."""
-        by_turns = {float(size): self.name_of(replace(self.base, turns=size)) for size in self.turns}
-        by_tokens = {float(size): self.name_of(replace(self.base, tokens=size)) for size in self.tokens}
-        return {name: cells for name, cells in (("turns", by_turns), ("tokens", by_tokens)) if cells}
+        return {
+            name: {
+                float(size): "sample-1" if config == self.base else f"{name}-{size}" for size, config in sizes.items()
+            }
+            for name, sizes in self._grown().items()
+        }
+
+    def _grown(self) -> dict[str, dict[int, ScaleConfig]]:
+        """Return the settings at every size of what grows."""
+        found = {
+            "turns": {size: replace(self.base, turns=size) for size in self.turns},
+            "tokens": {size: replace(self.base, tokens=size) for size in self.tokens},
+            "rounds": {size: replace(self.base, rounds=size) for size in self.rounds},
+        }
+        return {name: sizes for name, sizes in found.items() if sizes}
 
 
 async def play(
@@ -127,8 +141,9 @@ async def play(
 
     def episode(task: Task) -> suite.Episode:
         async def play_it(recorder: Recorder) -> EpisodeEnd:
-            policy = policy_for(task, cell.sample)
-            return await ground.play(task, policy, recorder, run=cell.name, config=cell.config.to_json())
+            policy, config = policy_for(task, cell.sample), cell.config
+            user = insisting(config.rounds) if config.rounds else None
+            return await ground.play(task, policy, recorder, run=cell.name, config=config.to_json(), user=user)
 
         return suite.Episode(task.id, play_it)
 
@@ -136,6 +151,18 @@ async def play(
         [episode(task) for task in tasks], directory, concurrency=concurrency, redact=redact, on_done=keep
     )
     return views
+
+
+def insisting(rounds: int) -> User:
+    """Return a user who sends the first answers of an episode back."""
+    left = rounds
+
+    def user(answer: str) -> str | None:
+        nonlocal left
+        left -= 1
+        return _CHECK if left >= 0 else None
+
+    return user
 
 
 def prepare(path: Path, cell: Cell, *, overwrite: bool = False) -> suite.RunDirectory:
