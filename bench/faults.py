@@ -25,11 +25,11 @@ import json
 import random
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
-from faults_crash import Problem, Tally, check, crash, intended, moments, play
+from faults_crash import Problem, Tally, check, crash, last_turn, moments, play
 from faults_peers import Compared, compare
 from faults_script import random_script
 from faults_world import World
@@ -60,31 +60,29 @@ def episode(folder: Path, seed: str, tally: Tally, crash_points: int) -> None:
         return World(world_seed, fault_rate)
 
     whole = play(folder / "whole", script, fresh())
-    reference = whole.view()
-    untimed = replace(script, settings=replace(script.settings, budget=replace(script.settings.budget, seconds=None)))
-    meant = intended(play(folder / "untimed", untimed, fresh()).view() if script.timed else reference)
+    view = whole.view()
+    assert view.end is not None
     tally.episodes += 1
-    tally.calls += len(list(reference.calls))
-    check(whole, meant, None, tally, f"{seed} whole")
-    same = None if script.timed else reference
-    assert reference.end is not None
-    stopped = play(folder / "stopped", script, fresh(), stop=rng.uniform(0.0, reference.end.at))
-    end = stopped.view().end
-    if end is None or end.mask_sample:
-        check(play(stopped.path, script, stopped.world, resume=True), meant, None, tally, f"{seed} stopped")
+    tally.calls += len(list(view.calls))
+    check(whole, whole, last_turn(view), True, tally, f"{seed} whole")
+    stopped = play(folder / "stopped", script, fresh(), stop=rng.uniform(0.0, view.end.at))
+    turn = last_turn(stopped.view())
+    if (end := stopped.view().end) is None or end.mask_sample:
+        resumed = play(stopped.path, script, stopped.world, resume=True)
+        check(resumed, whole, turn, False, tally, f"{seed} stopped")
     points = list(moments(whole))
     for number, at in enumerate(rng.sample(points, min(PER_EPISODE, len(points)))):
         if tally.crash_points >= crash_points:
             return
-        path = folder / str(number)
+        path, turn = folder / str(number), last_turn(view, at.events)
         resumed = play(path, script, crash(whole, at, path, rng), resume=True)
         tally.crash_points += 1
-        check(resumed, meant, same, tally, f"{seed} {at}")
+        check(resumed, whole, turn, not script.timed, tally, f"{seed} {at}")
         if rng.random() < 0.3 and (again := list(moments(resumed))):
             second, path = rng.choice(again), folder / f"{number}-again"
             twice = play(path, script, crash(resumed, second, path, rng), resume=True)
             tally.crash_points += 1
-            check(twice, meant, same, tally, f"{seed} {at} {second}")
+            check(twice, whole, turn, not script.timed, tally, f"{seed} {at} {second}")
 
 
 def figures(tally: Tally) -> dict[str, int]:

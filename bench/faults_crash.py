@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 from faults_script import Script
-from faults_world import TOOLS, Key, World, text_of
+from faults_world import TOOLS, Key, World, key_of, turn_of
 from paraagent.agent.loop import Loop
 from paraagent.agent.past import Past
 from paraagent.clock import VirtualClock
 from paraagent.protocol.grammar import parse
 from paraagent.protocol.observe import render_result
-from paraagent.trace.events import CallEnd, CallStart, EpisodeStart, Event, Prompt
+from paraagent.trace.events import CallEnd, CallStart, EpisodeStart, Event, Prompt, TurnText
 from paraagent.trace.reader import load
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
@@ -93,6 +93,11 @@ def play(path: Path, script: Script, world: World, *, resume: bool = False, stop
     return Played(path, world, recorder.marks, recorder.unsafe, begin)
 
 
+def last_turn(view: EpisodeView, events: int | None = None) -> int:
+    """Return the turn in which an episode was after that many events."""
+    return max((event.turn for event in view.events[:events] if isinstance(event, TurnText)), default=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A moment at which an episode dies."""
@@ -145,36 +150,54 @@ class Tally:
             self.first.setdefault(problem, where)
 
 
-def intended(view: EpisodeView) -> Counter[Key]:
-    """Return how often each call was started."""
-    return Counter((e.name, text_of(e.arguments)) for e in view.events if isinstance(e, CallStart))
+def check(played: Played, whole: Played, crashed_in: int, same: bool, tally: Tally, where: str) -> None:
+    """Count what is wrong with an episode that has come to its end.
 
-
-def check(played: Played, meant: Counter[Key], reference: EpisodeView | None, tally: Tally, where: str) -> None:
-    """Count what is wrong with an episode that has come to its end; `reference` is the same one without a crash."""
-    view = played.view()
+    Args:
+        whole: the same episode without a crash.
+        crashed_in: the turn of the first crash.
+        same: whether the episode should go on as the whole one did unless the outcome of something is unknown.
+    """
+    view, reference = played.view(), whole.view()
     done = played.world.effects_done()
     tally.add("not_durable", played.unsafe, where)
-    tally.add("duplicate_effects", (done - meant).total(), where)
+    tally.add("duplicate_effects", (done - _allowed(view, reference, crashed_in)).total(), where)
     tally.add("missing_results", _unanswered(view), where)
     tally.add("lost_results", _without_effect(view, done) + _not_shown(view), where)
     tally.faults += played.world.injected
-    if reference is None:
-        return
     crashed = _crashed(view)
     for end in crashed:
         if end.shared_with is not None:
             continue
-        happened = done[end.name, text_of(end.arguments)] > 0
+        happened = done[key_of(end.name, end.arguments)] > 0
         tally.unknown_done += happened
         tally.unknown_not_done += not happened
-    if not crashed and _prompts(view) != _prompts(reference):
-        tally.add("different", 1, where)
+    if same and not crashed:
+        tally.add("different", _prompts(view) != _prompts(reference), where)
+        tally.add("different", done != whole.world.effects_done(), where)
+
+
+def _allowed(view: EpisodeView, reference: EpisodeView, crashed_in: int) -> Counter[Key]:
+    """Return how often each call may have had its effect: once for every start that the trace tells of.
+
+    Up to the turn of the crash all calls were the same as in the whole episode, so that no more of them may have run
+    than did not share another's result there.
+    """
+    allowed = Counter(key_of(e.name, e.arguments) for e in view.events if isinstance(e, CallStart))
+    for key in allowed:
+        if turn_of(key) <= crashed_in:
+            own = sum(e.shared_with is None for e in _ends(reference) if key_of(e.name, e.arguments) == key)
+            allowed[key] = min(allowed[key], own)
+    return allowed
+
+
+def _ends(view: EpisodeView) -> list[CallEnd]:
+    return [event for event in view.events if isinstance(event, CallEnd)]
 
 
 def _unanswered(view: EpisodeView) -> int:
     """Return how many calls did not get exactly one answer."""
-    ends = Counter((event.turn, event.index) for event in view.events if isinstance(event, CallEnd))
+    ends = Counter((event.turn, event.index) for event in _ends(view))
     expected: set[tuple[int, int]] = set()
     for turn in view.turns:
         parsed = parse(turn.text)
@@ -190,12 +213,8 @@ def _refused_whole(view: EpisodeView) -> bool:
 
 def _without_effect(view: EpisodeView, done: Counter[Key]) -> int:
     """Return how many writes are said to have succeeded but left nothing in the world."""
-    ends = [event for event in view.events if isinstance(event, CallEnd) and event.error is None]
-    said = Counter(
-        (end.name, text_of(end.arguments))
-        for end in ends
-        if TOOLS[end.name].effect != "read" and end.shared_with is None
-    )
+    ends = [end for end in _ends(view) if end.error is None and end.shared_with is None]
+    said = Counter(key_of(end.name, end.arguments) for end in ends if TOOLS[end.name].effect != "read")
     return (said - done).total()
 
 
@@ -222,5 +241,4 @@ def _prompts(view: EpisodeView) -> list[str]:
 
 def _crashed(view: EpisodeView) -> list[CallEnd]:
     """Return the calls whose outcome is unknown because of a crash."""
-    ends = (event for event in view.events if isinstance(event, CallEnd) and event.error == "outcome_unknown")
-    return [end for end in ends if (end.message or "").startswith("the run stopped")]
+    return [end for end in _ends(view) if (end.message or "").startswith("the run stopped")]

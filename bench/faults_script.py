@@ -71,9 +71,6 @@ def _calls(rng: random.Random, turn: int, said: Sequence[Call]) -> list[Call]:
         if calls and rng.random() < 0.25:
             calls.append(replace(rng.choice(calls), id=name))
             continue
-        if said and rng.random() < 0.05:
-            calls.append(replace(rng.choice(said), id=name))
-            continue
         others = [other for other in names if other is not None and other != name] + earlier
         tool = f"{rng.choice(_TOOLS)}_{rng.choice(SERVERS)}"
         if rng.random() < 0.04:
@@ -83,7 +80,7 @@ def _calls(rng: random.Random, turn: int, said: Sequence[Call]) -> list[Call]:
 
 
 def _arguments(rng: random.Random, nonce: str, others: Sequence[str]) -> JsonObject:
-    """Return arguments that only an identical call has."""
+    """Return arguments that only an identical call of the same turn has."""
     arguments: JsonObject = {"nonce": nonce}
     draw = rng.random()
     if draw < 0.3 and others:

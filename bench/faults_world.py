@@ -52,10 +52,16 @@ TOOLS = {
 Change = tuple[Literal["try", "do"], str, str]
 """A try of a call, or its side effect: tool and canonical arguments."""
 Key = tuple[str, str]
+"""A tool and the `nonce` among its arguments: identical calls of one turn, whatever their links have become."""
 
 
-def text_of(arguments: JsonObject) -> str:
-    return canonical(arguments).decode()
+def key_of(name: str, arguments: JsonObject) -> Key:
+    return name, str(arguments.get("nonce"))
+
+
+def turn_of(key: Key) -> int:
+    """Return the turn that a call belongs to; the nonce tells, and the first turn is a search."""
+    return int(key[1].partition(".")[0]) + 1
 
 
 @dataclass
@@ -69,14 +75,14 @@ class World:
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def __post_init__(self) -> None:
-        self._tries: Counter[Key] = Counter()
+        self._tries: Counter[tuple[str, str]] = Counter()
         self._things: Counter[str] = Counter()
         for change in self.log:
             self._apply(*change)
 
     def effects_done(self) -> Counter[Key]:
         """Return how often each call had its side effect."""
-        return Counter((name, text) for what, name, text in self.log if what == "do")
+        return Counter(key_of(name, json.loads(text)) for what, name, text in self.log if what == "do")
 
     def _apply(self, what: str, name: str, text: str) -> None:
         if what == "try":
@@ -112,7 +118,7 @@ class World:
         return Effects(reads=keys) if tool.effect == "read" else Effects(writes=keys)
 
     async def call(self, tool: Tool, arguments: JsonObject) -> JsonValue:
-        text = text_of(arguments)
+        text = canonical(arguments).decode()
         self._note("try", tool.name, text)
         number = self._tries[tool.name, text]
         rng = random.Random(f"{self.seed} {tool.name} {text}")
@@ -134,7 +140,7 @@ class World:
         """Do the work and tell how things stand."""
         on = str(arguments.get("on"))
         if tool.effect != "read":
-            self._note("do", tool.name, text_of(arguments))
+            self._note("do", tool.name, canonical(arguments).decode())
         if tool.name.startswith(("list", "act")):
             mine = tool.provider if tool.name.startswith("list") else ""
             count = sum(n for thing, n in self._things.items() if thing.startswith(mine))
