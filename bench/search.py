@@ -23,7 +23,7 @@ from paraagent.catalog.store import Catalog
 from paraagent.search.search import SearchIndex
 from paraagent.search.verdict import FLOOR, probability
 from paraagent.types import Search
-from search_data import ANSWERABLE, DATA, Case, Query, Worlds, pieces, worlds
+from search_data import ANSWERABLE, Case, Query, Worlds, pieces, worlds
 from search_peers import Peer, Top, bm25s, have, tantivy
 
 Figures = dict[str, float]
@@ -42,7 +42,7 @@ SHORT = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of StableToolBench's test_instruction files")
+    parser.add_argument("--data", type=Path, help="folder of StableToolBench's test_instruction files")
     parser.add_argument("--catalog", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -157,12 +157,19 @@ def calibration(world: Worlds) -> Figures:
 
 
 def peers(world: Worlds) -> Figures:
-    """Return recall of other engines over the same tools; bm25s with the better of two texts."""
+    """Return recall of other engines over the same tools; bm25s with the better of two texts.
+
+    Other engines give no verdict: whatever shares a word with a query that nobody serves is a false answer.
+    """
     figures: Figures = {}
     requests = requested(world)
     both = [*world.apis, *world.catalog]
     for key, tools in (("alone", world.apis), ("mixed", both)):
-        variants = [recall(f"_{key}", bm25s(tools, "numpy", notes).top, requests, False) for notes in (True, False)]
+        tops = [bm25s(tools, "numpy", notes).top for notes in (True, False)]
+        variants = [recall(f"_{key}", top, requests) for top in tops]
+        if key == "mixed":
+            nobody = [case.query.text for half in world.sets["nobody"] for case in half]
+            figures["bm25s_false_answers_nobody"] = float(np.mean([bool(tops[0](text, 1)) for text in nobody]))
         better = max(variants, key=lambda figures: figures[f"recall_at_10_{key}"])
         figures |= {f"bm25s_{name}": value for name, value in better.items()}
         if have("tantivy"):

@@ -30,8 +30,7 @@ from paraagent.types import EffectKind, JsonObject, JsonValue, Search, Tool
 
 T = TypeVar("T")
 GROUPS = ("G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction")
-DATA = Path("../shared/data/stabletoolbench")
-"""Where the files are looked for unless told otherwise."""
+FOLDER = "stabletoolbench"
 BOX = (1, 3, 12)
 """How many APIs a small toolbox may hold."""
 
@@ -74,7 +73,7 @@ class Worlds:
 ANSWERABLE = ("toolbench alone", "toolbench mixed", "catalog slots", "catalog brief", "box")
 
 
-def worlds(data: Path, catalog: Catalog) -> Worlds:
+def worlds(data: Path | None, catalog: Catalog) -> Worlds:
     """Read everything and draw every set."""
     apis, requests = toolbench(data)
     # responses are not searched and would take gigabytes
@@ -100,12 +99,15 @@ def worlds(data: Path, catalog: Catalog) -> Worlds:
     return Worlds(apis, tools, alone, mixed, sets)
 
 
-def toolbench(data: Path) -> tuple[list[Tool], list[Query]]:
-    """Read all APIs and labelled requests of StableToolBench.
+def toolbench(data: Path | None) -> tuple[list[Tool], list[Query]]:
+    """Read all APIs and requests of StableToolBench, by default from `data/` in a folder beside this project.
 
     Raises:
         SystemExit: the files are not there; the message says what to pass.
     """
+    if data is None:
+        data = next(iter(sorted(Path("..").glob(f"*/data/{FOLDER}"))), Path(FOLDER))
+    data = data / FOLDER if (data / FOLDER).is_dir() else data
     missing = [name for name in GROUPS if not (data / f"{name}.json").is_file()]
     if missing:
         raise SystemExit(f"{data} lacks {missing[0]}.json: pass --data with StableToolBench's test_instruction files")

@@ -27,7 +27,7 @@ from paraagent.search.lexical import Rows, collect, weigh
 from paraagent.search.query import read, scores
 from paraagent.search.verdict import FEATURES
 from paraagent.types import Tool
-from search_data import ANSWERABLE, DATA, Case, Worlds, worlds
+from search_data import ANSWERABLE, Case, Worlds, worlds
 
 SAMPLES = 5
 DOUBTFUL = "category gone"
@@ -36,7 +36,7 @@ RIDGE = 1e-3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of StableToolBench's test_instruction files")
+    parser.add_argument("--data", type=Path, help="folder of StableToolBench's test_instruction files")
     parser.add_argument("--catalog", type=Path)
     parser.add_argument("--keep", type=float, default=0.96)
     parser.add_argument(
