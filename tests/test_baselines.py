@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -398,3 +399,50 @@ def test_the_planner_keeps_to_its_stages() -> None:
     assert parse(asyncio.run(PlannerPolicy(model).act(context)).text).kind == "invalid"
     assert model.asked[0][1] == Message("user", "the request")
     assert "three stages" in model.asked[0][0].content
+
+
+class Reciter:
+    """A language model that says its lines one after the other, as text or as native calls."""
+
+    name = "reciter"
+
+    def __init__(self, *lines: str | Sequence[FunctionCall]) -> None:
+        self._lines = list(lines)
+
+    async def act(self, context: Context) -> Reply:
+        line = self._lines.pop(0)
+        assert isinstance(line, str)
+        return Reply(line, Usage(50, 5), 1.0)
+
+    async def complete(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] = (), *, most: int | None = None
+    ) -> Draft:
+        line = self._lines.pop(0)
+        return Draft([line]) if isinstance(line, str) else Draft(calls=dict(enumerate(line)))
+
+
+@pytest.mark.parametrize("name", ["react-eae", "react-ete", "native", "plan-execute"])
+def test_a_model_solves_a_task_in_every_dialect(catalog: Catalog, index: SearchIndex, name: str) -> None:
+    task = next(TaskSampler(catalog, index).tasks("train", ("single",), range(20), Dials(writes=0.0)))
+    answer = play(catalog, index, task, OraclePolicy([task]), paradigm("paraact")).answer or ""
+    (gold,), (slot,) = task.calls, task.slots
+    arguments, said = json.dumps(gold.arguments), json.dumps({"answer": answer})
+    query = json.dumps({"query": slot.query})
+    step = "Thought: next\nAction: {}\nAction Input: {}"
+    react = [step.format("search_tools", query), step.format(gold.tool, arguments), step.format("finish", said)]
+    proxied = json.dumps({"name": gold.tool, "arguments": gold.arguments})
+    lines: dict[str, list[str | Sequence[FunctionCall]]] = {
+        "react-eae": [*react],
+        "react-ete": react[1:],
+        "native": [[FunctionCall("search_tools", query)], [FunctionCall("call_tool", proxied)], answer],
+        "plan-execute": [
+            render_turn("a", searches=[Search("s", slot.query)]),
+            render_turn("a", calls=[Call(gold.tool, gold.arguments, "c")]),
+            render_turn("a", answer=answer),
+        ],
+    }
+    way = paradigm(name)
+    view = play(catalog, index, task, adapt(Reciter(*lines[name]), way, model=True), way)
+    assert view.success is True
+    assert view.measures.turns == 3
+    assert not [note for turn in view.turns for note in turn.notes]
