@@ -148,7 +148,7 @@ def test_a_torn_checkpoint_is_passed_over(
 def test_a_run_is_never_overwritten(model: Path, data: Path, uninterrupted: Path) -> None:
     with pytest.raises(UsageError, match="--resume"):
         train(config(model, data, uninterrupted))
-    with pytest.raises(UsageError, match="another optimisation.lr"):
+    with pytest.raises(UsageError, match=r"another optimisation\.lr"):
         train(config(model, data, uninterrupted, lr=0.5), resume=True)
 
 

@@ -107,8 +107,8 @@ def _weekday(rng: Random) -> tuple[str, str]:
 def _room(rng: Random) -> tuple[str, str]:
     (first, second), rooms, hour = rng.sample(_PEOPLE, 2), rng.sample(_ROOMS, 2), rng.randint(9, 16)
     return (
-        f"From my notes: {first} meets the auditors at {hour}:30 in room {rooms[0]}; {second} has a call at {hour}:00 "
-        f"in room {rooms[1]}. In which room does {second} have the call?",
+        f"From my notes: {first} meets the auditors at {hour}:30 in room {rooms[0]}; {second} has a call at {hour}:00"
+        f" in room {rooms[1]}. In which room does {second} have the call?",
         rooms[1],
     )
 
