@@ -21,9 +21,10 @@ import torch
 from paraagent.agent.context import Context
 from paraagent.agent.engine.cache import Row, ragged_attention
 from paraagent.agent.engine.chat import Chat
-from paraagent.agent.engine.engine import Engine, Stream, Written
+from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
 from paraagent.agent.engine.sampling import Sampling, choose
+from paraagent.agent.engine.streams import Stream, Written
 from paraagent.agent.policies.local import EpisodePolicy, LocalConfig, LocalPolicy
 from paraagent.errors import UsageError
 from paraagent.protocol import compact
@@ -91,6 +92,28 @@ def test_several_turns_read_only_what_is_new() -> None:
     assert sum(computed) == sum(len(stream.tokens) - 1 for stream in streams)  # each token once, the last one never
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_common_beginning_is_read_once(together: bool) -> None:
+    own = engine(read_tokens=50)
+    begin = list(range(3, 123))
+    streams = [Stream([*begin, *end]) for end in ([7], [8, 9], [], [8, 10, 11])]
+    sampling = Sampling(temperature=1.0, max_tokens=8)
+
+    async def play() -> list[Written]:
+        if together:
+            return await write(own, streams, sampling)
+        return [await own.write(stream, sampling, Random(f"s{n}")) for n, stream in enumerate(streams)]
+
+    written = asyncio.run(play())
+    assert own.seats.copied >= 3 * 119
+    assert own.stats.read <= 120 + 10
+    for number, stream in enumerate(streams):
+        start = len(stream.tokens) - len(written[number].tokens)
+        assert written[number].logprobs == pytest.approx(logprob_of(own.model, stream.tokens, start), abs=1e-4)
+        alone = asyncio.run(engine().write(Stream(stream.tokens[:start]), sampling, Random(f"s{number}")))
+        assert alone.tokens == written[number].tokens
+
+
 def test_sampling_does_not_depend_on_the_company() -> None:
     hot = Sampling(temperature=1.0, max_tokens=20)
     together = asyncio.run(write(engine(), [Stream(list(p)) for p in PROMPTS], hot))
@@ -115,7 +138,7 @@ def test_more_episodes_than_slots(slots: int) -> None:
         return await asyncio.gather(*(one(n, s) for n, s in enumerate(streams)))
 
     assert [turn.tokens for turn in asyncio.run(play())] == [turn.tokens for turn in plenty]
-    assert sorted(own._free) == list(range(slots))
+    assert sorted(own.seats.free) == list(range(slots))
 
 
 def test_a_stream_that_lost_its_slot_is_read_again() -> None:
@@ -130,7 +153,7 @@ def test_a_stream_that_lost_its_slot_is_read_again() -> None:
 
     turn = asyncio.run(play())
     start = len(first.tokens) - len(turn.tokens)
-    assert own.stats.evicted == 2
+    assert own.seats.evicted == 2
     assert turn.logprobs == pytest.approx(logprob_of(own.model, first.tokens, start), abs=1e-4)
 
 

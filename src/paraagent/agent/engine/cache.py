@@ -51,8 +51,15 @@ class SlotCache:
         if tokens <= self.capacity:
             return
         self.capacity = -(-tokens // _GROWTH) * _GROWTH
-        for index, (keys, values) in self._layers.items():
-            self._layers[index] = (self._grown(keys), self._grown(values))
+        with torch.inference_mode():
+            for index, (keys, values) in self._layers.items():
+                self._layers[index] = (self._grown(keys), self._grown(values))
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Copy the first tokens of one slot to another."""
+        with torch.inference_mode():
+            for part in (part for pair in self._layers.values() for part in pair):
+                part[target, :, :tokens] = part[source, :, :tokens]
 
     def clear(self) -> None:
         """Give the memory back; whatever the slots held is lost."""

@@ -2,8 +2,7 @@
 
 Place in the flow: layer 3, optional; `policies.local` sends it requests, training rolls out through the same object.
 A `Stream` is one episode's token sequence. Its keys and values stay in a slot between turns, so a turn costs only its
-new tokens: prompt parts are read in the same forward passes in which other streams write. A stream that ends makes
-room at once; one that waits keeps its slot, unless others wait for room and it has been idle for long.
+new tokens: prompt parts are read in the same forward passes in which other streams write.
 Results do not depend on who shares a batch, up to rounding. Everything runs in one event loop, so a run with virtual
 tools is repeatable.
 Limits: one model, one device, one process.
@@ -15,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 import torch
@@ -23,46 +22,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from paraagent.agent.engine.cache import Row, SlotCache, Step, check_supported, ragged_attention
 from paraagent.agent.engine.sampling import Sampling, choose
+from paraagent.agent.engine.streams import Request, Seats, Stream, Written
 
 _PATIENCE = 200
 """Rounds of the event loop that a step waits for episodes between two turns to come back."""
-_IDLE_STEPS = 64
-"""Steps after which a waiting stream may lose its slot to one that has none."""
 _STOP_TAIL = 24
 """Tokens at the end of a turn in which a stop text is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One turn as it was sampled."""
-
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    """Of every token, at the temperature it was sampled with."""
-    ended: bool
-    """Whether it ended by itself and not at a limit."""
-
-
-@dataclass(slots=True, eq=False)
-class Stream:
-    """One episode's tokens: what was read and written so far."""
-
-    tokens: list[int] = field(default_factory=list)
-    cached: int = 0
-    """How many of them have their keys and values in the slot."""
-    slot: int | None = None
-    last_used: int = 0
-    """Step in which it last took part."""
-
-
-@dataclass(slots=True, eq=False)
-class _Request:
-    stream: Stream
-    sampling: Sampling
-    random: Random
-    done: asyncio.Future[Written]
-    written: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -75,7 +40,6 @@ class EngineStats:
     written: int = 0
     seconds: float = 0.0
     """In forward passes."""
-    evicted: int = 0
 
 
 class Engine:
@@ -113,11 +77,11 @@ class Engine:
         self._read_tokens = read_tokens
         self._device = self._base.device
         self._cache = SlotCache(slots, one_by_one=self._device.type == "cpu")
-        self._free = list(range(slots))
-        self._held: list[Stream] = []
-        self._waiting: deque[_Request] = deque()
-        self._active: list[_Request] = []
+        self.seats = Seats(self._cache)
+        self._waiting: deque[Request] = deque()
+        self._active: list[Request] = []
         self._between = 0
+        """Episodes that got a turn and have neither come back nor ended."""
         self._runner: asyncio.Task[None] | None = None
 
     async def write(self, stream: Stream, sampling: Sampling, random: Random) -> Written:
@@ -128,7 +92,7 @@ class Engine:
         if len(stream.tokens) >= self.max_length:
             return Written((), (), ended=False)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        request = _Request(stream, sampling, random, done)
+        request = Request(stream, sampling, random, done)
         self._waiting.append(request)
         self._between = max(0, self._between - 1)
         if self._runner is None or self._runner.done():
@@ -142,13 +106,11 @@ class Engine:
     def close(self, stream: Stream) -> None:
         """Say that a stream will not be continued: its slot is free for another one."""
         self._between = max(0, self._between - 1)
-        self._evict(stream)
+        self.seats.evict(stream)
 
     def reset(self) -> None:
         """Forget everything cached, as after the weights changed, and give the memory back."""
-        for stream in [*self._held]:
-            self._evict(stream)
-        self._cache.clear()
+        self.seats.clear()
 
     async def _run(self) -> None:
         """Step until nothing is left to do; a failure is passed to everybody who waits."""
@@ -178,39 +140,15 @@ class Engine:
         self._between = 0  # they wait for something real; the others go on
 
     def _admit(self) -> None:
-        while self._waiting:
-            request = self._waiting[0]
-            if request.stream.slot is None and not self._seat(request.stream):
-                return
-            self._waiting.popleft()
-            self._active.append(request)
+        while self._waiting and self.seats.seat(self._waiting[0], self._active, self._waiting, self.stats.steps):
+            self._active.append(self._waiting.popleft())
 
-    def _seat(self, stream: Stream) -> bool:
-        """Give a stream a slot, if there is one or somebody's can be taken."""
-        if not self._free:
-            busy = {id(request.stream) for request in [*self._active, *self._waiting]}
-            idle = [other for other in self._held if id(other) not in busy]
-            idle.sort(key=lambda other: other.last_used)
-            if not idle or (self._active and self.stats.steps - idle[0].last_used < _IDLE_STEPS):
-                return False
-            self._evict(idle[0])
-            self.stats.evicted += 1
-        stream.slot, stream.cached = self._free.pop(), 0
-        self._held.append(stream)
-        return True
-
-    def _evict(self, stream: Stream) -> None:
-        if stream.slot is not None:
-            self._free.append(stream.slot)
-            self._held.remove(stream)
-            stream.slot, stream.cached = None, 0
-
-    def _drop(self, request: _Request) -> None:
+    def _drop(self, request: Request) -> None:
         """Take a cancelled request out."""
         for queue in (self._waiting, self._active):
             if request in queue:
                 queue.remove(request)
-        self._evict(request.stream)
+        self.seats.evict(request.stream)
 
     def _step(self) -> bool:
         """Compute one forward pass; True if a turn ended with it."""
@@ -231,13 +169,15 @@ class Engine:
         ended = [self._take(*one) for one in zip(requests, tokens, logprobs, strict=True)]
         return any(ended)
 
-    def _rows(self) -> tuple[list[tuple[_Request, Row]], list[tuple[int, _Request]]]:
+    def _rows(self) -> tuple[list[tuple[Request, Row]], list[tuple[int, Request]]]:
         """Return the rows of the next step, and the places of those that will have read all they were given."""
         left = self._read_tokens
-        rows: list[tuple[_Request, Row]] = []
-        ready: list[tuple[int, _Request]] = []
+        rows: list[tuple[Request, Row]] = []
+        ready: list[tuple[int, Request]] = []
         for request in self._active:
             stream = request.stream
+            if not self.seats.ready(request):
+                continue
             new = len(stream.tokens) - stream.cached
             taken = min(new, left) if new > 1 else new
             if not taken:
@@ -250,7 +190,7 @@ class Engine:
             rows.append((request, Row(stream.slot, stream.cached, taken)))
         return rows, ready
 
-    def _forward(self, rows: Sequence[tuple[_Request, Row]], ready: Sequence[int]) -> torch.Tensor:
+    def _forward(self, rows: Sequence[tuple[Request, Row]], ready: Sequence[int]) -> torch.Tensor:
         """Return the logits after the last token of the ready rows, (ready, vocabulary)."""
         new = [token for request, row in rows for token in request.stream.tokens[row.start : row.start + row.tokens]]
         with torch.inference_mode(), ragged_attention(self._base):
@@ -266,7 +206,7 @@ class Engine:
         logits: torch.Tensor = out.logits[0]
         return logits
 
-    def _take(self, request: _Request, token: int, logprob: float) -> bool:
+    def _take(self, request: Request, token: int, logprob: float) -> bool:
         """Append a sampled token; True if it ends the turn."""
         request.written.append(token)
         request.logprobs.append(logprob)
@@ -282,7 +222,7 @@ class Engine:
             request.done.set_result(Written(tuple(request.written), tuple(request.logprobs), ended))
         return True
 
-    def _stopped(self, request: _Request) -> bool:
+    def _stopped(self, request: Request) -> bool:
         if not request.sampling.stop:
             return False
         tail = self._tokenizer.decode(request.written[-_STOP_TAIL:])

@@ -23,8 +23,9 @@ from paraagent.types import JsonObject, Message, Reply, Usage
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
     from paraagent.agent.engine.chat import Chat
-    from paraagent.agent.engine.engine import Engine, Written
+    from paraagent.agent.engine.engine import Engine
     from paraagent.agent.engine.sampling import Sampling
+    from paraagent.agent.engine.streams import Written
 
 Dialect = Literal["tags", "compact"]
 _REMEMBERED = 4096
@@ -170,7 +171,7 @@ class EpisodePolicy:
     """One episode's part of a local policy; close it when the episode is over."""
 
     def __init__(self, policy: LocalPolicy, seed: str | int) -> None:
-        from paraagent.agent.engine.engine import Stream
+        from paraagent.agent.engine.streams import Stream
 
         self.name = policy.name
         self.finished = False
