@@ -72,9 +72,11 @@ class Past:
         return answers
 
     def results(self, turn: int, calls: Sequence[Call]) -> dict[int, Result]:
-        """Return the calls of a turn that must not run again, each with its result."""
-        known = ((index, self._result(turn, index, call)) for index, call in enumerate(calls))
-        return {index: result for index, result in known if result is not None}
+        """Return the calls of a turn that must not run again, each with its result, in the order they ended."""
+        ended = [index for number, index in self._ends if number == turn]
+        places = [index for index in dict.fromkeys([*ended, *range(len(calls))]) if index < len(calls)]
+        known = {index: self._result(turn, index, calls[index]) for index in places}
+        return {index: result for index, result in known.items() if result is not None}
 
     def starts(self, turn: int) -> list[CallStart]:
         """Return the calls of a turn that were dispatched, in call order."""
