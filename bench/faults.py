@@ -105,9 +105,9 @@ def show(tally: Tally, compared: dict[str, Compared]) -> None:
     if not compared:
         return
     print(f"\n{', '.join(versions())}")
-    print(f"{'':26}{'answered':>9}{'kept':>7}{'results':>9}{'done':>6}{'twice':>6}{'not done':>9}{'results':>9}")
+    print(f"{'':30}{'answered':>9}{'kept':>7}{'results':>9}{'done':>6}{'twice':>6}{'not done':>9}{'results':>9}")
     for name, one in compared.items():
-        row = f"{name:26}{one.answered:9.2f}{one.kept:7.2f}{one.results_per_call:9.2f}"
+        row = f"{name:30}{one.answered:9.2f}{one.kept:7.2f}{one.results_per_call:9.2f}"
         row += f"{one.done:6}{one.duplicates:6}{one.not_done:9}{one.after_crash_results_per_call:9.2f}"
         print(row, "; ".join(one.errors), f"  kept by failure: {one.kept_by}")
 
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--setup", action="store_true", help="fetch the other runtimes first")
     parser.add_argument("--crash-points", type=int, default=3_000, metavar="N")
     parser.add_argument("--faults", type=int, default=10_000, metavar="N")
-    parser.add_argument("--scripts", type=int, default=30, metavar="N", help="scripts for the other runtimes")
+    parser.add_argument("--scripts", type=int, default=24, metavar="N", help="scripts for the other runtimes")
     options = parser.parse_args()
     if options.setup:
         setup()

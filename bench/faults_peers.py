@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from peers.host import CHECKPOINTED, OURS, PEERS, TOOL_FAILED, Process, Runtime
+from peers.host import AGENT_CHECKPOINTED, CHECKPOINTED, OURS, PEERS, TOOL_FAILED, Process, Runtime
 
-RUNTIMES = (OURS, *PEERS, TOOL_FAILED, CHECKPOINTED)
+RUNTIMES = (OURS, *PEERS, TOOL_FAILED, CHECKPOINTED, AGENT_CHECKPOINTED)
 Failure = Literal["raises", "garbage", "cancels"]
 FAILURES: tuple[Failure, ...] = ("raises", "garbage", "cancels")
 

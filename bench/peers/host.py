@@ -39,6 +39,7 @@ PEERS = (
 )
 """As their documentation starts them."""
 CHECKPOINTED = Runtime("langgraph, checkpointer", "run_langgraph.py", ("--checkpoints",))
+AGENT_CHECKPOINTED = Runtime("langgraph agent, checkpointer", "run_langgraph.py", ("--react", "--checkpoints"))
 TOOL_FAILED = Runtime("pydantic-ai, ToolFailed", "run_pydantic_ai.py", ("--tool-failed",))
 QUIET = (
     Runtime("openai-agents, no tracing", "run_openai_agents.py", ("--quiet",)),
