@@ -150,6 +150,8 @@ def test_a_run_is_never_overwritten(model: Path, data: Path, uninterrupted: Path
         train(config(model, data, uninterrupted))
     with pytest.raises(UsageError, match=r"another optimisation\.lr"):
         train(config(model, data, uninterrupted, lr=0.5), resume=True)
+    train(config(model, data, uninterrupted, save_every=1), resume=True)  # changes no number
+    assert len(losses(uninterrupted)) == 6
 
 
 def test_a_folder_with_other_things_is_left_alone(model: Path, data: Path, tmp_path: Path) -> None:

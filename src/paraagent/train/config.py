@@ -207,10 +207,14 @@ def _changed(base: C, changes: Mapping[str, object]) -> C:
     return changed
 
 
+_HOUSEKEEPING = frozenset({"save_every", "keep"})
+"""Settings that change no number of a run."""
+
+
 def difference(one: JsonValue, other: JsonValue, where: str = "") -> str | None:
-    """Return the name of the first setting in which two configs differ, or None."""
+    """Return the name of the first setting that matters in which two configs differ, or None."""
     if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted(one.keys() | other.keys()):
+        for name in sorted((one.keys() | other.keys()) - _HOUSEKEEPING):
             found = difference(one.get(name), other.get(name), f"{where}.{name}" if where else name)
             if found is not None:
                 return found
