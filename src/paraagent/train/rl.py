@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.chat import Chat
+from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
 from paraagent.agent.policies.local import LocalConfig, LocalPolicy
 from paraagent.agent.settings import Settings
@@ -29,11 +30,12 @@ from paraagent.env.task import Task
 from paraagent.env.tasks import TaskSampler
 from paraagent.errors import UsageError
 from paraagent.evaluate.arena import Arena
-from paraagent.reward.credit import Credit, assign
+from paraagent.reward.credit import Credit
 from paraagent.reward.rules import rules
 from paraagent.search.search import SearchIndex
 from paraagent.train.attention import use_blocks
 from paraagent.train.config import RlConfig
+from paraagent.train.engines.batch import advantages
 from paraagent.train.head import score
 from paraagent.train.rollout import Sample, roll_out
 from paraagent.train.runs import RunFolder, Say, check_finite, explained, quiet
@@ -80,9 +82,10 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         if self.accelerator.num_processes > 1:
             raise UsageError("one process only: comparison groups must not be split; use the verl engine for more")
-        self.policy = LocalPolicy.over(
-            self.accelerator.unwrap_model(self.model), tokenizer, _local_config(config), timed=False
-        )
+        asked = self.accelerator.unwrap_model(self.model)
+        self.policy = LocalPolicy.over(asked, tokenizer, _local_config(config), timed=False)
+        assert isinstance(self.policy.engine, Engine)
+        self._engine = self.policy.engine
 
     def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[object]]:
         """Play one episode per prompt; prompts arrive already repeated."""
@@ -90,6 +93,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         seed = f"{self.args.seed} {self.state.global_step}"
         with _asking(self.model), self.accelerator.autocast():
             self._samples = roll_out(self._arena, self.policy, tasks, rules(self.config.rules), seed=seed)
+        self._engine.reset()  # the weights are about to change
         transcripts = [sample.transcript for sample in self._samples]
         end = self.policy.chat.end_of_turn  # stands for an episode in which nothing could be written
         masks = [t.mask or [0] for t in transcripts]
@@ -108,11 +112,9 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, object]]) -> dict[str, torch.Tensor]:
         """Let TRL collect the batch, then put our advantage on every token."""
         batch: dict[str, torch.Tensor] = super()._generate_and_score_completions(inputs)
-        credit = assign([sample.rollout() for sample in self._samples], self.config.credit)
-        advantages = torch.zeros_like(batch["completion_ids"], dtype=torch.float32)
-        for row, tokens in enumerate(credit.tokens):
-            advantages[row, : len(tokens)] = torch.from_numpy(tokens)
-        batch["advantages"] = advantages
+        rollouts = [sample.rollout() for sample in self._samples]
+        found, credit = advantages(rollouts, self.config.credit, batch["completion_ids"].shape[1])
+        batch["advantages"] = torch.from_numpy(found).to(batch["completion_ids"].device)
         self._note(credit)
         return batch
 

@@ -49,16 +49,14 @@ def roll_out(arena: Arena, policy: LocalPolicy, tasks: Sequence[Task], rules: Ru
 
     async def play_all() -> list[Sample]:
         return await asyncio.gather(
-            *(_play(arena, policy, task, rules, f"{seed} {n}") for n, task in enumerate(tasks))
+            *(play(arena, policy, task, rules, f"{seed} {n}") for n, task in enumerate(tasks))
         )
 
-    try:
-        return asyncio.run(play_all())
-    finally:
-        policy.engine.reset()  # the weights are about to change
+    return asyncio.run(play_all())
 
 
-async def _play(arena: Arena, policy: LocalPolicy, task: Task, rules: Rules, seed: str) -> Sample:
+async def play(arena: Arena, policy: LocalPolicy, task: Task, rules: Rules, seed: str) -> Sample:
+    """Play and score one episode."""
     own, recorder = policy.episode(seed), Recorder()
     try:
         await arena.play(task, own, recorder, run="train")

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from paraagent.agent.engine.cache import SlotCache
 from paraagent.agent.engine.sampling import Sampling
@@ -42,6 +43,18 @@ class Stream:
     slot: int | None = None
     last_used: int = 0
     """Step in which it last took part."""
+
+
+class Writer(Protocol):
+    """Writes turns at the ends of streams: the engine here, or one elsewhere."""
+
+    async def write(self, stream: Stream, sampling: Sampling, random: Random) -> Written:
+        """Write one turn and append its tokens to the stream."""
+        ...
+
+    def close(self, stream: Stream) -> None:
+        """Take note that a stream will not be continued."""
+        ...
 
 
 @dataclass(slots=True, eq=False)

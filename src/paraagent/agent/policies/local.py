@@ -23,9 +23,8 @@ from paraagent.types import JsonObject, Message, Reply, Usage
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
     from paraagent.agent.engine.chat import Chat
-    from paraagent.agent.engine.engine import Engine
     from paraagent.agent.engine.sampling import Sampling
-    from paraagent.agent.engine.streams import Written
+    from paraagent.agent.engine.streams import Writer, Written
 
 Dialect = Literal["tags", "compact"]
 _REMEMBERED = 4096
@@ -84,12 +83,12 @@ class LocalPolicy:
     """Implements `types.Policy`.
 
     Args:
-        engine: shared by all episodes.
+        engine: shared by all episodes; any that writes at the ends of streams.
         config: how turns are sampled; its model, dtype and device say what the engine was opened with.
         timed: charge the real time of a turn to the episode's clock; off where runs must repeat exactly.
     """
 
-    def __init__(self, engine: Engine, chat: Chat, config: LocalConfig, *, timed: bool = True) -> None:
+    def __init__(self, engine: Writer, chat: Chat, config: LocalConfig, *, timed: bool = True) -> None:
         from paraagent.agent.engine.sampling import Sampling
 
         self.engine = engine
