@@ -117,12 +117,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--setup", action="store_true", help="fetch the other runtimes first")
     parser.add_argument("--crash-points", type=int, default=3_000, metavar="N")
+    parser.add_argument("--seed", type=int, default=1, help="of the campaign (default 1)")
     parser.add_argument("--faults", type=int, default=10_000, metavar="N")
     parser.add_argument("--scripts", type=int, default=24, metavar="N", help="scripts for the other runtimes")
     options = parser.parse_args()
     if options.setup:
         setup()
-    tally = campaign(options.crash_points, options.faults)
+    tally = campaign(options.crash_points, options.faults, seed=options.seed)
     compared = compare(options.scripts) if ready() else {}
     if not ready():
         print(SETUP, file=sys.stderr)
