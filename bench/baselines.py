@@ -12,7 +12,7 @@ says, the same for all; the one retrieval that ETE gets costs nothing. Printed f
     read, wrote  tokens
     won, lost    tasks that ParaAct solved and this did not, and the other way round
     pair_*       turns and seconds on the tasks that both solved, and ParaAct's on the same tasks
-    overtakes    price of a turn, in seconds before its own text, from which ParaAct is the faster on those tasks
+    overtakes    price of a turn, in seconds beside its own text, from which ParaAct is the faster on those tasks
 
 With `--json` the keys of one row stand under "<set> <paradigm>".
 """
@@ -196,18 +196,33 @@ def mean(values: Sequence[float]) -> float:
 
 def table(name: str, rows: dict[str, list[Row]], *, markdown: bool) -> str:
     """Return one set's rows as text."""
+    heads = ["", "success", "turns", "seconds", "s per solved", "read", "wrote", "only ParaAct / only this"]
+    heads += ["both solved: turns", "both solved: seconds", "ParaAct faster from"]
     lines = []
     for way in PARADIGMS:
         found = figures(rows, way.name)
-        cells = [way.title, f"{found['success']:.2f}", f"{found['turns']:.1f}", f"{found['seconds']:.1f}"]
-        cells += [f"{found['per_solved']:.1f}", f"{found['read']:,.0f}", f"{found['wrote']:,.0f}"]
-        cells += [f"{found['won']:.0f} / {found['lost']:.0f}"]
-        cells += [f"{found['pair_turns']:.1f} : {found['pair_turns_paraact']:.1f}"]
-        cells += [f"{found['pair_seconds']:.1f} : {found['pair_seconds_paraact']:.1f}", f"{found['overtakes']:.1f}"]
-        lines.append(cells)
-    heads = ["", "success", "turns", "seconds", "s / solved", "read", "wrote", "won / lost"]
-    heads += ["turns, both solved", "seconds, both solved", "faster from"]
-    return f"\n{name} ({len(rows['paraact'])} tasks)\n\n{grid([heads, *lines], markdown)}"
+        lines.append(
+            [
+                way.title,
+                f"{found['success']:.2f}",
+                f"{found['turns']:.1f}",
+                f"{found['seconds']:.1f}",
+                f"{found['per_solved']:.1f}",
+                f"{found['read']:,.0f}",
+                f"{found['wrote']:,.0f}",
+                f"{found['won']:.0f} / {found['lost']:.0f}",
+                f"{found['pair_turns']:.1f} : {found['pair_turns_paraact']:.1f}",
+                f"{found['pair_seconds']:.1f} : {found['pair_seconds_paraact']:.1f}",
+                "" if way.name == "paraact" else since(found["overtakes"]),
+            ]
+        )
+    title = f"{name} ({len(rows['paraact'])} tasks)"
+    return f"\n{'### ' if markdown else ''}{title}\n\n{grid([heads, *lines], markdown)}"
+
+
+def since(price: float) -> str:
+    """Return from which price of a turn on ParaAct is faster, in words."""
+    return "never" if math.isinf(price) else f"{price:.1f} s a turn" if price else "always"
 
 
 def sensitivity(found: dict[str, dict[str, list[Row]]], *, markdown: bool) -> str:
@@ -219,7 +234,7 @@ def sensitivity(found: dict[str, dict[str, list[Row]]], *, markdown: bool) -> st
         for way in ("paraact", "no-plans", "plan-execute", "native", "react-eae", "react-ete"):
             cells = [figures(rows, way, price)["per_solved"] for price in prices]
             lines.append([f"{name}: {way}", *(f"{cell:.1f}" for cell in cells)])
-    return f"\nprice of a turn\n\n{grid([heads, *lines], markdown)}"
+    return f"\n{'### ' if markdown else ''}Other prices of a turn\n\n{grid([heads, *lines], markdown)}"
 
 
 def grid(lines: Sequence[Sequence[str]], markdown: bool) -> str:

@@ -446,3 +446,29 @@ def test_a_model_solves_a_task_in_every_dialect(catalog: Catalog, index: SearchI
     assert view.success is True
     assert view.measures.turns == 3
     assert not [note for turn in view.turns for note in turn.notes]
+
+
+def test_what_links_to_a_failed_call_fails_as_in_the_scheduler(catalog: Catalog, index: SearchIndex) -> None:
+    sampler = TaskSampler(catalog, index)
+    task = next(task for task in sampler.tasks("train", ("chain",), range(20)) if task.layers() == [1, 2])
+    spoilt = replace(task, calls=(replace(task.calls[0], arguments={"nonsense": 1}), task.calls[1]))
+
+    class Watcher:
+        """The oracle of a task whose first call cannot work; keeps what it was told."""
+
+        name = "watcher"
+
+        def __init__(self) -> None:
+            self.told: list[tuple[str, str | None]] = []
+            self._oracle = OraclePolicy([spoilt])
+
+        async def act(self, context: Context) -> Reply:
+            self.told = [(r.call.name, r.error and r.error.kind) for r in context.results()]
+            return await self._oracle.act(context)
+
+    watchers = []
+    for name in ("paraact", "no-links"):
+        watchers.append(Watcher())
+        play(catalog, index, task, adapt(watchers[-1], paradigm(name), model=False), paradigm(name))
+    assert watchers[0].told == watchers[1].told
+    assert (task.calls[1].tool, "cancelled") in watchers[0].told

@@ -34,7 +34,7 @@ class Policies(StrEnum):
     http = "http"
 
 
-_WHO, _RUN, _ENV, _BENCH = "Who plays", "The run", "Only toolenv", "Only toolbench"
+_WHO, _RUN, _BENCH = "Who plays", "The run", "Only toolbench"
 
 
 @guarded

@@ -45,7 +45,6 @@ class EvalConfig:
     distractors: int | None = None
     fault_rate: float | None = None
     writes: float | None = None
-    hostile_rate: float = 0.0
     backend: str | None = None
     backend_url: str | None = None
 

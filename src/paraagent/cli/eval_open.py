@@ -81,7 +81,7 @@ def _toolenv(config: EvalConfig, catalog: Path | None) -> Opened:
         for split in splits
         for task in take_tasks(world, split, kinds, config.seed, config.limit or PER_SPLIT, dials)[0]
     ]
-    bench = ToolEnvBenchmark(world.catalog, world.index, tasks, k=config.hits, hostile_rate=config.hostile_rate)
+    bench = ToolEnvBenchmark(world.catalog, world.index, tasks, k=config.hits)
     return Opened(bench, list(bench.items))
 
 

@@ -179,7 +179,7 @@ class _Episode:
             if place in results or any(source not in results for source in sources):
                 continue
             if not all(results[source].ok for source in sources):
-                results[place] = _failed(call, ToolError("invalid_args", "the call it links to failed"))
+                results[place] = _failed(call, ToolError("cancelled", "not run: a call it links to failed"))
                 continue
             try:
                 ready.append((place, call if self._way.links else _unlinked(call, known)))
