@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from benchmark_data import bfcl as write
 from paraagent.agent.context import Context
+from paraagent.agent.policies.http_draft import Draft
 from paraagent.agent.settings import Settings
 from paraagent.errors import EnvironmentFault
+from paraagent.evaluate.baselines.paradigm import adapt, paradigm
 from paraagent.evaluate.benchmarks import soundness
 from paraagent.evaluate.benchmarks.base import Item, Points
 from paraagent.evaluate.benchmarks.bfcl import BfclBenchmark
@@ -20,7 +22,7 @@ from paraagent.evaluate.benchmarks.bfcl_data import MORE_TOOLS, Step, read
 from paraagent.protocol.render import render_turn
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
-from paraagent.types import Call, Policy, Reply, Search
+from paraagent.types import Call, JsonObject, Policy, Reply, Search
 
 SETTINGS = Settings(durable=False)
 
@@ -132,3 +134,43 @@ def test_a_missing_or_broken_package_is_told_in_one_line(tmp_path: Path, monkeyp
     (tmp_path / "bfcl_eval" / "data").mkdir(parents=True)
     with pytest.raises(EnvironmentFault, match=r"is not bfcl-eval==.* run `pip install"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["no-plans", "no-parallel", "react-eae", "native"])
+def test_dialogues_go_on_in_every_paradigm(bench: BfclBenchmark, name: str) -> None:
+    way = paradigm(name)
+
+    async def run(item: Item) -> EpisodeView:
+        recorder = Recorder()
+        await bench.play(item, adapt(bench.gold(item), way, model=False), recorder, way.settings(SETTINGS))
+        return EpisodeView(recorder.events)
+
+    for item in bench.items:
+        view = asyncio.run(run(item))
+        assert view.success, view.end
+
+
+def test_a_model_hears_what_the_user_says_next(bench: BfclBenchmark) -> None:
+    class Model:
+        """Answers at once, and keeps what it was told."""
+
+        name = "model"
+
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        async def act(self, context: Context) -> Reply:
+            self.told.append(context.messages[-1].content)
+            return Reply("Done.")
+
+        async def complete(
+            self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] = (), *, most: int | None = None
+        ) -> Draft:
+            self.told.append(str(messages[-1]["content"]))
+            return Draft(["Done."])
+
+    for name in ("react-eae", "native"):
+        model, way, recorder = Model(), paradigm(name), Recorder()
+        policy = adapt(model, way, model=True)
+        asyncio.run(bench.play(bench.items[0], policy, recorder, way.settings(SETTINGS)))
+        assert model.told == ["Turn the lamp up by two, twice.", "Double its level."]

@@ -20,6 +20,7 @@ from paraagent.evaluate.baselines.dialect import (
     literal_call,
     plain_arguments,
     result_text,
+    said_next,
 )
 from paraagent.protocol.call import BrokenCall
 from paraagent.protocol.jsontext import read_json, write_json
@@ -135,8 +136,10 @@ def _messages(context: Context) -> Iterator[JsonObject]:
     rules = RULES.format(forgery="")
     yield {"role": "system", "content": _PROMPT.format(opening=OPENING, rules=rules, turns=turns)}
     yield {"role": "user", "content": context.request}
-    for number, exchange in enumerate(context.exchanges, 1):
-        yield from _past(exchange, number)
+    for place, exchange in enumerate(context.exchanges):
+        yield from _past(exchange, place)
+        if exchange.turn.kind == "answer":
+            yield {"role": "user", "content": said_next(context, place)}
     if context.turns_left == 1:
         yield {"role": "user", "content": LAST_STEP}
 

@@ -20,6 +20,7 @@ from paraagent.evaluate.baselines.dialect import (
     plain_arguments,
     result_text,
     retrieval,
+    said_next,
     user,
 )
 from paraagent.protocol.call import BrokenCall
@@ -94,10 +95,12 @@ class ReactPolicy:
         )
         yield Message("system", prompt)
         yield Message("user", context.request + shown)
-        for number, exchange in enumerate(exchanges, 1):
+        for place, exchange in enumerate(exchanges, len(context.exchanges) - len(exchanges)):
             yield Message("assistant", _step(exchange))
-            last = number == len(exchanges) and context.turns_left == 1
-            yield user([f"Observation: {_observation(exchange)}", LAST_STEP if last else ""])
+            last = place == len(context.exchanges) - 1 and context.turns_left == 1
+            answered = exchange.turn.kind == "answer"
+            told = said_next(context, place) if answered else f"Observation: {_observation(exchange)}"
+            yield user([told, LAST_STEP if last else ""])
 
 
 def read_step(text: str, number: int) -> str:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from paraagent.agent.context import Context, Exchange
 from paraagent.agent.settings import Settings
-from paraagent.evaluate.baselines.dialect import LAST_TURN, retrieval
+from paraagent.evaluate.baselines.dialect import LAST_TURN, retrieval, said_next
 from paraagent.evaluate.baselines.paradigm import Paradigm
 from paraagent.protocol.grammar import Turn, parse
 from paraagent.protocol.links import LinkError, literal, resolve, upstream
@@ -51,10 +51,7 @@ class RestrictedPolicy:
         self._episodes[id(context)] = (context, own)
         while len(self._episodes) > _REMEMBERED:
             self._episodes.popitem(last=False)
-        reply = await own.next(self._policy, context)
-        if parse(reply.text).kind == "answer":
-            del self._episodes[id(context)]
-        return reply
+        return await own.next(self._policy, context)
 
 
 class _Episode:
@@ -134,7 +131,8 @@ class _Episode:
             yield from self._execute(turn)
         else:
             exchange = yield turn.text
-            self._see(turn, notes=exchange.notes)
+            more = said_next(self._context, self._consumed - 1) if turn.kind == "answer" else ""
+            self._see(turn, notes=exchange.notes, said=more)
 
     def _explore(self, turn: Turn) -> Pieces:
         found: list[Found] = []
@@ -193,11 +191,13 @@ class _Episode:
         found: Sequence[Found] = (),
         results: Sequence[Result] = (),
         notes: Sequence[str] = (),
+        said: str = "",
     ) -> None:
         """Tell the policy that its turn was carried out."""
         self._told.exchanges.append(Exchange(turn, tuple(found), tuple(results), tuple(notes)))
         notes = [*notes, *([LAST_TURN] if not self._may_go_on else [])]
-        blocks = [*map(render_found, found), *map(render_result, results), *([render_notes(notes)] if notes else [])]
+        blocks = [said] if said else [*map(render_found, found), *map(render_result, results)]
+        blocks += [render_notes(notes)] if notes else []
         self._told.messages += [Message("assistant", turn.text), Message("user", "\n".join(blocks))]
 
 
