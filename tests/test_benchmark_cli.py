@@ -130,6 +130,19 @@ def test_toolbench_scores_search_agents_and_a_judges_word(tmp_path: Path) -> Non
     assert KEY not in result.output
 
 
+def test_a_model_can_play_the_apis(tmp_path: Path) -> None:
+    toolbench(tmp_path)
+    with ChatServer(default=Answer('{"high": "at noon", "metres": 2.5}')) as server:
+        result = run(
+            "toolbench", "--data", str(tmp_path), "--policy", "oracle", "--split", "G1_instruction", "--out", "run",
+            "--backend", MODEL, "--backend-url", server.base_url,
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    trace = next((tmp_path / "run" / "traces").glob("*.jsonl")).read_text()
+    assert "at noon" in trace
+    assert list((tmp_path / "run" / "backend").glob("*.json"))
+
+
 def test_native_function_calling_is_played_against_an_endpoint(catalog: Catalog) -> None:
     with ChatServer(default=Answer("I cannot do this: no tool for it was found.")) as server:
         result = run(

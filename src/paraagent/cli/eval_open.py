@@ -13,7 +13,7 @@ from paraagent.errors import UsageError
 from paraagent.types import Split, Tool
 
 if TYPE_CHECKING:
-    from paraagent.env.backends import Backend
+    from paraagent.env.llm_respond import LlmBackend
     from paraagent.evaluate.benchmarks.base import Benchmark, Item
 
 PER_SPLIT = 70
@@ -29,6 +29,8 @@ class Opened:
 
     benchmark: Benchmark
     items: list[Item]
+    backend: LlmBackend | None = None
+    """Plays the tools, and is to be closed after the run."""
 
 
 def open_benchmark(config: EvalConfig, data: Path | None, catalog: Path | None, cache: Path) -> Opened:
@@ -61,8 +63,9 @@ def open_toolbench(config: EvalConfig, data: Path | None, catalog: Path | None, 
     from paraagent.evaluate.benchmarks.toolbench_data import SPLITS, read
 
     splits = config.splits(SPLITS)
-    bench = ToolBench(read(data or DATA), _others(config, catalog), backend=_backend(config, cache), k=config.hits)
-    return Opened(bench, config.limited(item for item in bench.items if item.group in splits))
+    backend = _backend(config, cache)
+    bench = ToolBench(read(data or DATA), _others(config, catalog), backend=backend, k=config.hits)
+    return Opened(bench, config.limited(item for item in bench.items if item.group in splits), backend)
 
 
 def _toolenv(config: EvalConfig, catalog: Path | None) -> Opened:
@@ -103,7 +106,7 @@ def _others(config: EvalConfig, catalog: Path | None) -> Iterator[Tool]:
         yield replace(tool, returns={})  # answers are not searched, and would take gigabytes
 
 
-def _backend(config: EvalConfig, cache: Path) -> Backend | None:
+def _backend(config: EvalConfig, cache: Path) -> LlmBackend | None:
     if config.backend is None:
         return None
     from paraagent.env.llm_respond import LlmBackend

@@ -100,7 +100,11 @@ def play(opened: Opened, config: EvalConfig, where: Where, out: Output) -> Playe
                 watch=board.watch,
             )
             redact = redactor(secrets) if secrets else None
-            return await suite.run(ready, directory, concurrency=where.concurrency, redact=redact, on_done=done)
+            try:
+                return await suite.run(ready, directory, concurrency=where.concurrency, redact=redact, on_done=done)
+            finally:
+                if opened.backend is not None:
+                    await opened.backend.close()
 
     try:
         with Board(out.text, len(items)) as board:
