@@ -109,6 +109,32 @@ def show(
     out.finish(record | {"digest": tool_digest(tool), "equivalents": list(opened.equivalents(name))})
 
 
+@app.command()
+@guarded
+def lint(
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE|NAME]...", help="OpenAPI documents, answers to tools/list, or tools by name."),
+    ] = None,
+    mcp: Annotated[
+        list[Path] | None, typer.Option("--mcp", metavar="FILE", help="Ask the servers of this file for their tools.")
+    ] = None,
+    openapi: Annotated[
+        list[str] | None, typer.Option("--openapi", metavar="FILE|URL", help="An OpenAPI 3 document.")
+    ] = None,
+    catalog: CatalogPath = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look for tools whose definitions try to steer the model that reads them; the whole catalog if none is named.
+
+    Finds hidden characters, look-alike letters and names, orders to the model, encoded text, links that collect data,
+    and secrets. Exits with 1 if anything of severity high is found.
+    """
+    from paraagent.cli import lint as command
+
+    command.lint(items or (), mcp or (), openapi or (), catalog, Output(as_json))
+
+
 @guarded
 def search(
     queries: Annotated[

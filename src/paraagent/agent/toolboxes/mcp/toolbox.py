@@ -66,6 +66,7 @@ class McpToolbox(ListedToolbox):
         self._asking = asyncio.Lock()
         self._session = Session(config)
         self._pinned: dict[str, str] = {}
+        self._listed: dict[str, wire.Tool] = {}
         self._latest: dict[str, wire.Tool] = {}
         self._returns: dict[str, jsonschema_rs.Validator] = {}
         self._skipped: list[str] = []
@@ -93,6 +94,13 @@ class McpToolbox(ListedToolbox):
     @property
     def digests(self) -> dict[str, str]:
         return dict(self._pinned)
+
+    @property
+    def raw_definitions(self) -> dict[str, JsonObject]:
+        """Everything that the server says of each tool it lists, as it came, the tools that are left out included."""
+        return {
+            name: tool.model_dump(mode="json", by_alias=True, exclude_none=True) for name, tool in self._listed.items()
+        }
 
     @property
     def notices(self) -> list[str]:
@@ -226,6 +234,7 @@ class McpToolbox(ListedToolbox):
                 self._session.drop()
             reason = one_line(str(problem), 300) or "it took too long"
             raise ToolFailure("unavailable", f"MCP server {self.name!r} does not list its tools: {reason}") from None
+        self._listed = found
         self._skipped = [tool.name for tool in found.values() if not has_plain_name(tool)]
         self._latest = {name: tool for name, tool in found.items() if has_plain_name(tool)}
 
