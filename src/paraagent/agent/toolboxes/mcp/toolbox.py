@@ -99,7 +99,8 @@ class McpToolbox(ListedToolbox):
     def raw_definitions(self) -> dict[str, JsonObject]:
         """Everything that the server says of each tool it lists, as it came, the tools that are left out included."""
         return {
-            name: tool.model_dump(mode="json", by_alias=True, exclude_none=True) for name, tool in self._listed.items()
+            name: tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, tool in self._listed.items()
         }
 
     @property
