@@ -132,6 +132,41 @@ def test_a_client_starts_the_server_and_speaks_with_it_over_stdio(catalog: Catal
     asyncio.run(run())
 
 
+ODD = """
+import json, sys
+TOOL = {"name": "bad name!", "inputSchema": {"type": "object"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        about = {"name": "odd", "version": "0"}
+        version = asked.get("params", {}).get("protocolVersion")
+        start = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+        result = start if asked["method"] == "initialize" else {"tools": [TOOL]}
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        if asked["method"] == "server/discover":
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def test_notices_about_sources_do_not_get_between_the_messages(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    servers = tmp_path / "tools.json"
+    servers.write_text(json.dumps({"mcpServers": {"odd": {"command": sys.executable, "args": ["odd.py"]}}}))
+    code = "from paraagent.cli.serve import app; app()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "mcp", "--mcp", str(servers)],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said, complained = process.communicate("", timeout=30)
+    assert complained == "MCP server 'odd' offers no tools\n"
+    assert (said, process.returncode) == ("", 0)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_with_the_token_speaks_with_the_server_over_http(new: Any, mode: str) -> None:
     async def run(url: str) -> None:
@@ -424,3 +459,11 @@ def test_the_command_serves_http_until_it_is_interrupted(catalog: Catalog) -> No
         process.send_signal(2)
         assert process.wait(10) == 0
         assert token not in process.stdout.read() + process.stderr.read()
+
+
+def test_the_example_in_the_documentation_is_valid() -> None:
+    import jsonschema_rs
+
+    page = (Path(__file__).parent.parent / "docs" / "SERVE.md").read_text()
+    example = json.loads(page.split("```json\n")[1].split("```")[0])
+    assert jsonschema_rs.is_valid(OFFER[2].parameters, example)

@@ -78,7 +78,7 @@ def mcp(
     """
     from paraagent.agent.toolboxes.opening import RealTools
 
-    out = Output(as_json)
+    out = Output(as_json or not http)  # over stdio, stdout belongs to the client
     if not http and (ask or as_json):
         raise UsageError(
             f"{'--ask' if ask else '--json'} needs --http: over stdio the terminal belongs to the client"

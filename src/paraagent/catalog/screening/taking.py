@@ -15,13 +15,13 @@ _SECRETS = (
     r"(?:private keys?|seed phrases?|credentials?|passwords?|api keys?|secrets?|ssh keys?|tokens?|card numbers?)"
 )
 _FILES = (
-    r"(?:[~/\\]|\$home/?)\.(?:ssh|aws|gnupg|kube|docker|cursor|claude)\b(?!/(?:authorized_keys|\w+\.pub))"
+    r"(?:[~/]|\$home/?)\.(?:ssh|aws|gnupg|kube|docker|cursor|claude)\b(?!/(?:authorized_keys|\w+\.pub))"
     r"|(?<![\w.])\.(?:npmrc|netrc|pypirc|git-credentials|(?:bash|zsh)_history|env)\b"
     r"|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|/etc/(?:passwd|shadow|sudoers)|\bmcp\.json|claude_desktop_config"
     r"|\.config/(?:gcloud|gh)\b|\bsecrets?\.(?:json|ya?ml|toml|txt)\b|wallet\.dat|cookies\.sqlite"
 )
 _FILE_NEEDLES = (
-    "/. ~. \\. $home .npmrc .netrc .pypirc .git-credentials _history .env id_rsa id_ed id_ecdsa id_dsa /etc/ "
+    "/. ~. $home .npmrc .netrc .pypirc .git-credentials _history .env id_rsa id_ed id_ecdsa id_dsa /etc/ "
     "mcp.json claude_desktop .config/ secret. secrets. wallet.dat cookies.sqlite"
 )
 
