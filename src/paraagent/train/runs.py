@@ -142,6 +142,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         self._began, self._first = time.monotonic(), state.global_step
+        state.save_steps = args.save_steps  # a resumed run would keep that of its checkpoint
 
     def on_log(
         self,
