@@ -39,7 +39,7 @@ from paraagent.train.engines.batch import advantages
 from paraagent.train.head import score
 from paraagent.train.rollout import Sample, roll_out
 from paraagent.train.runs import RunFolder, Say, check_finite, explained, quiet
-from paraagent.train.sft import bare, lora, settle, shared_arguments
+from paraagent.train.sft import bare, fit, lora, settle, shared_arguments
 from paraagent.train.tasks import training_tasks
 
 with warnings.catch_warnings():
@@ -200,11 +200,7 @@ def train_rl(config: RlConfig, *, catalog: Path | None = None, resume: bool = Fa
         model = trainable(config, folder)
         trainer = ParaGRPOTrainer(config, tasks, arena, model, tokenizer, _arguments(config, run))
         settle(trainer, run, say)
-        if checkpoint is not None:
-            say(f"going on from {checkpoint}")
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        trainer.save_model(str(run.final))
-        tokenizer.save_pretrained(str(run.final))
+        fit(trainer, run, checkpoint, say)
     return run.final
 
 

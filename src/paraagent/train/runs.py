@@ -8,6 +8,7 @@ only if its last file is whole, so a run killed at any moment goes on from the o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -77,7 +78,7 @@ class RunFolder:
     def checkpoints(self) -> list[Path]:
         """Return the whole checkpoints, oldest first."""
         found = [path for path in self.path.glob("checkpoint-*") if _whole(path)]
-        return sorted(found, key=_step)
+        return sorted(found, key=step_of)
 
     def _resumable(self) -> Path | None:
         """Return the last whole checkpoint; broken ones and metrics of steps after it are removed."""
@@ -86,7 +87,7 @@ class RunFolder:
             if path not in whole:
                 shutil.rmtree(path)
         last = whole[-1] if whole else None
-        self._cut_metrics(_step(last) if last else 0)
+        self._cut_metrics(step_of(last) if last else 0)
         return last
 
     def _cut_metrics(self, step: int) -> None:
@@ -112,7 +113,8 @@ def _whole(checkpoint: Path) -> bool:
         return False
 
 
-def _step(checkpoint: Path) -> int:
+def step_of(checkpoint: Path) -> int:
+    """Return the step after which a checkpoint was written."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
@@ -143,6 +145,9 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self._began, self._first = time.monotonic(), state.global_step
         state.save_steps = args.save_steps  # a resumed run would keep that of its checkpoint
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        release_memory()
 
     def on_log(
         self,
@@ -209,6 +214,12 @@ def explained(micro_batch: int, max_length: int) -> Iterator[None]:
         if error.errno == 28:
             raise EnvironmentFault("the disk is full: free space and go on with --resume") from error
         raise
+
+
+def release_memory() -> None:
+    """Give memory that is free inside the process back to the system; rows of many lengths leave gigabytes of it."""
+    with contextlib.suppress(OSError, AttributeError):  # only the GNU C library has it
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def check_finite(loss: torch.Tensor, step: int) -> None:

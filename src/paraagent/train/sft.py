@@ -22,7 +22,7 @@ from paraagent.train.attention import use_blocks
 from paraagent.train.config import Optimisation, SftConfig
 from paraagent.train.head import score
 from paraagent.train.rows import Row, row
-from paraagent.train.runs import Reporter, RunFolder, Say, check_finite, explained, quiet
+from paraagent.train.runs import Reporter, RunFolder, Say, check_finite, explained, quiet, step_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -92,11 +92,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
             peft_config=None if full else lora(optimisation),
         )
         settle(trainer, run, say)
-        if checkpoint is not None:
-            say(f"going on from {checkpoint}")
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        trainer.save_model(str(run.final))
-        tokenizer.save_pretrained(str(run.final))
+        fit(trainer, run, checkpoint, say)
     return run.final
 
 
@@ -193,14 +189,30 @@ def bare(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def settle(trainer: SFTTrainer, run: RunFolder, say: Say) -> None:
-    """Report through our own callback in place of the library's printer, and to TensorBoard if it is installed."""
+    """Report through our own callback in place of the library's printer; spare adapters a copy of what they read."""
     from transformers.integrations import TensorBoardCallback, is_tensorboard_available
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
     trainer.add_callback(Reporter(run, say))
+    for layer in trainer.model.modules():
+        if hasattr(layer, "cast_input_dtype_enabled"):
+            layer.cast_input_dtype_enabled = False  # autocast does it, without a copy in float32
     if is_tensorboard_available():
         from torch.utils.tensorboard import SummaryWriter
 
         trainer.add_callback(TensorBoardCallback(SummaryWriter(log_dir=str(run.path / "tensorboard"))))
+
+
+def fit(trainer: SFTTrainer, run: RunFolder, checkpoint: Path | None, say: Say) -> None:
+    """Train to the end, from a checkpoint if there is one, and keep the result with its tokenizer."""
+    if checkpoint is None:
+        trainer.train()
+    elif step_of(checkpoint) < trainer.args.max_steps:
+        say(f"going on from {checkpoint}")
+        trainer.train(resume_from_checkpoint=str(checkpoint))
+    else:  # the library would train one step more
+        trainer._load_from_checkpoint(str(checkpoint))
+    trainer.save_model(str(run.final))
+    trainer.processing_class.save_pretrained(str(run.final))
