@@ -51,7 +51,8 @@ class ParaSFTTrainer(SFTTrainer):  # type: ignore[misc]
         self, inputs: dict[str, torch.Tensor], num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
         chosen = inputs["labels"] != -100
-        scores = score(bare(self.model), inputs["input_ids"], inputs.get("attention_mask"), chosen)
+        with self.accelerator.autocast():
+            scores = score(bare(self.model), inputs["input_ids"], inputs.get("attention_mask"), chosen)
         count = len(scores.log_probs) if num_items_in_batch is None else num_items_in_batch
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["mean_token_accuracy"].append(scores.top.float().mean().item())
