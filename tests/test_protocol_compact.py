@@ -18,6 +18,7 @@ from paraagent.protocol.render import render_turn
 from paraagent.protocol.shorten import View, shorten
 from paraagent.types import Call, Found, Hit, JsonValue, Result, Search, Tool, ToolError
 
+LAST = "This is the last turn: write the <answer> now, with what is known."
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 WORDS = st.lists(LINE, min_size=1, max_size=4).map(" ".join)
 SLOTS = WORDS.map(lambda text: text.replace(":", "").strip() or "slot")
@@ -124,6 +125,20 @@ def test_results_are_shown_by_id_and_cut() -> None:
     assert len(shown["text"]) < 120
     assert lines[1] == "put failed: not_found: no such thing"
     assert compact.observe(render_result(bad), ids=["c9"]).startswith("c9 failed")
+
+
+def test_notes_speak_the_dialect() -> None:
+    faults = [fault.message for fault in grammar.parse("hello").faults]
+    text = compact.observe(render_notes([*faults, "Only 2 of 3 searches were run.", LAST]))
+    assert text.split("\n") == [
+        "Note: A turn is find, run or say, with a line for each tool or call: id = tool(name=value).",
+        "Note: Only 2 of 3 searches were run.",
+        "Note: This is the last turn: say the answer now, with what is known.",
+    ]
+    (broken,) = compact.parse("run\nsomething").calls
+    assert isinstance(broken, BrokenCall)
+    told = compact.observe(render_result(broken.result()))
+    assert told == "? failed: invalid_args: this line is no call, write id = tool(name=value)"
 
 
 def test_hostile_results_stay_on_their_line() -> None:

@@ -149,9 +149,18 @@ def observe(
             shown.add(line)
         elif block == "<tool_response>":
             lines.append(_result(line, view, next(names, None)))
-        else:
-            lines.append(line)
+        elif (note := _note(line)) not in lines:
+            lines.append(note)
     return "\n".join(lines)
+
+
+def _note(line: str) -> str:
+    """Tell what the agent is told about its turn in words of this dialect where it speaks of tags."""
+    if not line.startswith("Note: ") or not ("&lt;" in line or "JSON" in line or "tags" in line):
+        return line
+    if "last turn" in line:
+        return "Note: This is the last turn: say the answer now, with what is known."
+    return "Note: A turn is find, run or say, with a line for each tool or call: id = tool(name=value)."
 
 
 def _heading(line: str, name: str | None) -> str:
@@ -226,7 +235,8 @@ def _result(line: str, view: View, name: str | None) -> str:
     name = name or body.get("id") or body.get("name") or "?"
     if "error" in body:
         error = body["error"]
-        return f"{name} failed: {error.get('kind')}: {error.get('message')}"
+        told = error.get("message") if body.get("name") else "this line is no call, write id = tool(name=value)"
+        return f"{name} failed: {error.get('kind')}: {told}"
     return f"{name}: {write_json(shorten(body.get('result'), view), compact=True)}"
 
 

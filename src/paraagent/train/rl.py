@@ -10,6 +10,7 @@ Limits: one process. A run that was stopped, also by kill -9, goes on with the s
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,6 +69,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._tasks = {task.id: task for task in tasks}
         self._arena = arena
         self._samples: list[Sample] = []
+        self._seconds = 0.0
         self._learned = torch.zeros(0, 0, dtype=torch.bool)
         self._log_probs = torch.zeros(0, 0)
         fresh = config.optimisation.lora_rank > 0 and not hasattr(model, "peft_config")
@@ -91,9 +93,11 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """Play one episode per prompt; prompts arrive already repeated."""
         tasks = [self._tasks[prompt] for prompt in prompts]
         seed = f"{self.args.seed} {self.state.global_step}"
+        began = time.perf_counter()
         with _asking(self.model), self.accelerator.autocast():
             self._samples = roll_out(self._arena, self.policy, tasks, rules(self.config.rules), seed=seed)
         self._engine.reset()  # the weights are about to change
+        self._seconds = time.perf_counter() - began
         transcripts = [sample.transcript for sample in self._samples]
         end = self.policy.chat.end_of_turn  # stands for an episode in which nothing could be written
         masks = [t.mask or [0] for t in transcripts]
@@ -129,6 +133,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             metrics["reward/phase"].append(fmean(sample.reward.levels.phase or 0.0 for sample in live))
             metrics["reward/trajectory"].append(fmean(sample.reward.levels.trajectory or 0.0 for sample in live))
         metrics["masked"].append(float(credit.masked))
+        metrics["rollout_seconds"].append(self._seconds)
         for level, stats in credit.levels.items():
             metrics[f"credit/{level}/size"].append(stats.mean_abs)
             metrics[f"credit/{level}/constant"].append(stats.constant / max(stats.sets, 1))
