@@ -137,7 +137,8 @@ def test_notes_speak_the_dialect() -> None:
     ]
     (broken,) = compact.parse("run\nsomething").calls
     assert isinstance(broken, BrokenCall)
-    told = compact.observe(render_result(broken.result()))
+    answer = Result(Call(broken.name, {}), {}, error=ToolError("invalid_args", broken.reason))
+    told = compact.observe(render_result(answer))
     assert told == "? failed: invalid_args: this line is no call, write id = tool(name=value)"
 
 
