@@ -22,14 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-import orjson
-
 from paraagent.catalog.store import Catalog
+from paraagent.errors import EnvironmentFault
+from paraagent.evaluate.benchmarks import toolbench_data
 from paraagent.search.search import SearchIndex
-from paraagent.types import EffectKind, JsonObject, JsonValue, Search, Tool
+from paraagent.types import EffectKind, Search, Tool
 
 T = TypeVar("T")
-GROUPS = ("G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction")
 FOLDER = "stabletoolbench"
 BOX = (1, 3, 12)
 """How many APIs a small toolbox may hold."""
@@ -107,48 +106,12 @@ def toolbench(data: Path | None) -> tuple[list[Tool], list[Query]]:
     """
     if data is None:
         data = next(iter(sorted(Path("..").glob(f"*/data/{FOLDER}"))), Path(FOLDER))
-    data = data / FOLDER if (data / FOLDER).is_dir() else data
-    missing = [name for name in GROUPS if not (data / f"{name}.json").is_file()]
-    if missing:
-        raise SystemExit(f"{data} lacks {missing[0]}.json: pass --data with StableToolBench's test_instruction files")
-    tools: dict[tuple[str, str], Tool] = {}
-    queries = []
-    for group in GROUPS:
-        for record in orjson.loads((data / f"{group}.json").read_bytes()):
-            for api in record["api_list"]:
-                key = (api["tool_name"], api["api_name"])
-                if key not in tools:
-                    tools[key] = as_tool(api, len(tools))
-            wanted = (tools.get((tool, api)) for tool, api in record["relevant APIs"])
-            queries.append(Query(record["query"], frozenset(tool.name for tool in wanted if tool), group))
-    return list(tools.values()), queries
-
-
-def as_tool(api: dict[str, object], number: int) -> Tool:
-    """Return one ToolBench API as a tool."""
-    service, operation = str(api["tool_name"]), str(api["api_name"])
-    properties: JsonObject = {}
-    required: list[JsonValue] = []
-    for part in ("required_parameters", "optional_parameters"):
-        for parameter in api[part]:  # type: ignore[attr-defined]
-            kind = {"NUMBER": "number", "BOOLEAN": "boolean"}.get(parameter["type"].upper(), "string")
-            properties[parameter["name"]] = {"type": kind, "description": parameter.get("description") or ""}
-            if part == "required_parameters":
-                required.append(parameter["name"])
-    method = str(api["method"])
-    return Tool(
-        name=f"toolbench_{number}_{_slug(service)[:22]}_{_slug(operation)[:22]}",
-        description=str(api["api_description"] or ""),
-        parameters={"type": "object", "properties": properties, "required": required},
-        returns={"type": "object"},
-        effect={"GET": "read", "DELETE": "delete", "PUT": "update"}.get(method, "action"),  # type: ignore[arg-type]
-        provider=service,
-        api=service,
-        api_title=service,
-        category=str(api["category_name"]).replace("_", " "),
-        operation=operation,
-        method=method,
-    )
+    try:
+        found = toolbench_data.read(data)
+    except EnvironmentFault as error:
+        raise SystemExit(str(error)) from error
+    queries = [Query(request.text, frozenset(request.relevant), request.split) for request in found.requests]
+    return list(found.tools.values()), queries
 
 
 def pieces(text: str) -> list[str]:
@@ -310,10 +273,6 @@ def halves(queries: Sequence[T], seed: int = 7) -> tuple[list[T], list[T]]:
     order = list(queries)
     random.Random(seed).shuffle(order)
     return order[: len(order) // 2], order[len(order) // 2 :]
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 NOBODY = """
