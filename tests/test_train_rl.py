@@ -57,6 +57,7 @@ def config(model: Path, out: Path, **changes: object) -> RlConfig:
         "save_every": 2,
         "lora_rank": 4,
         "bf16": False,
+        "micro_batch": 1,
         "lr": 0.02,
         "kinds": ("single", "direct"),
     }
@@ -282,3 +283,15 @@ def test_the_training_library_still_has_what_we_lean_on() -> None:
     assert 'env_mask = extra_fields.pop("env_mask"' in inspect.getsource(GRPOTrainer._generate) or (
         'extra_fields.pop("env_mask"' in inspect.getsource(GRPOTrainer._generate)
     )
+
+
+def test_two_processes_play_what_one_does(
+    model: Path, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ("turns", "num_tokens", "entropy", "reward", "sampling_gap")
+    wanted = config(model, tmp_path / "one", steps=1, micro_batch=3)
+    alone = train(wanted, catalog)[0]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    both = train(replace(wanted, out=str(tmp_path / "two")), catalog)[0]
+    assert [both[name] for name in kept] == pytest.approx([alone[name] for name in kept], rel=1e-3, abs=1e-4)

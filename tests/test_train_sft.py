@@ -55,7 +55,7 @@ def demo(number: int) -> Demo:
 
 def config(model: Path, data: Path, out: Path, **changes: object) -> SftConfig:
     values: dict[str, object] = {
-        "model": str(model), "batch": 2, "epochs": 0.75, "lr": 1e-2, "save_every": 2, "lora_rank": 4, "bf16": False
+        "model": str(model), "batch": 2, "epochs": 0.75, "lr": 1e-2, "save_every": 2, "lora_rank": 4, "bf16": False, "micro_batch": 1
     }  # fmt: skip
     return sft_preset("cpu-small", str(data), str(out), **(values | changes))
 

@@ -28,18 +28,19 @@ def block_attention(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float, block: int = _BLOCK
 ) -> torch.Tensor:
     """Return causal attention, (batch, heads, tokens, size) for queries of that shape; keys may have fewer heads."""
-    groups = query.shape[1] // keys.shape[1]
-    if groups > 1:
-        keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)
-    length = query.shape[2]
+    rows, heads, length, size = query.shape
+    shared = keys.shape[1]
+    query = (query * scale).view(rows, shared, heads // shared, length, size)
     above = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
     done = []
     for start in range(0, length, block):
         end = min(start + block, length)
-        scores = (query[:, :, start:end] * scale) @ keys[:, :, :end].transpose(2, 3)
+        asked = query[:, :, :, start:end]  # heads that share keys are one product
+        scores = (asked.flatten(2, 3) @ keys[:, :, :end].transpose(2, 3)).unflatten(2, asked.shape[2:4])
         scores[..., start:end] += above[: end - start, : end - start]
-        done.append(scores.softmax(dim=-1) @ values[:, :, :end])
-    return torch.cat(done, dim=2)
+        found = scores.softmax(dim=-1).flatten(2, 3) @ values[:, :, :end]
+        done.append(found.view_as(asked))
+    return torch.cat(done, dim=3).view(rows, heads, length, size)
 
 
 def _attention(

@@ -37,7 +37,7 @@ class Optimisation:
     """0 trains all weights."""
     lora_alpha: int = 32
     micro_batch: int = 1
-    """Rows of one forward pass; 1 needs no padding and is fastest on a CPU."""
+    """Rows of one backward pass; on a CPU they are spread over processes, without padding."""
     bf16: bool = True
     """Multiply in bfloat16; with an adapter the frozen weights are kept in it too."""
     checkpointing: bool = False
@@ -73,7 +73,7 @@ class SftConfig:
     """Use the first so many demonstrations only."""
     max_length: int = 1408
     """Tokens; longer demonstrations are left out."""
-    optimisation: Optimisation = Optimisation(lr=8e-4)
+    optimisation: Optimisation = Optimisation(lr=8e-4, micro_batch=4)
 
     def check(self) -> None:
         self.optimisation.check()
@@ -119,7 +119,7 @@ class RlConfig:
     clip_ratio: float = 0.2
     slots: int = 32
     """Episodes written at once."""
-    optimisation: Optimisation = Optimisation(lr=1e-4, schedule="constant", warmup=0.0)
+    optimisation: Optimisation = Optimisation(lr=1e-4, schedule="constant", warmup=0.0, micro_batch=4)
 
     def check(self) -> None:
         self.optimisation.check()

@@ -18,7 +18,7 @@ class Scores:
 
     log_probs: torch.Tensor
     entropy: torch.Tensor
-    """Of the distribution the token came from; no gradient."""
+    """Of the distribution the token came from, 0 if not asked for; no gradient."""
     top: torch.Tensor
     """Whether the token is the likeliest."""
 
@@ -29,6 +29,8 @@ def score(
     attention_mask: torch.Tensor | None,
     chosen: torch.Tensor,
     temperature: float = 1.0,
+    *,
+    entropy: bool = True,
 ) -> Scores:
     """Return the scores of the tokens at `chosen`.
 
@@ -38,13 +40,16 @@ def score(
         attention_mask: of the same shape, or None.
         chosen: True at the tokens to score, (batch, tokens); a row's first token cannot be chosen.
         temperature: the logits are divided by it.
+        entropy: compute that too, which costs as much as the probabilities.
     """
     hidden = model.base_model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
     picked = hidden[:, :-1][chosen[:, 1:]]
     targets = input_ids[:, 1:][chosen[:, 1:]]
-    logits = model.get_output_embeddings()(picked).float() / temperature
+    logits = model.get_output_embeddings()(picked).float()
+    if temperature != 1:
+        logits = logits / temperature
     every = torch.log_softmax(logits, dim=-1)
     with torch.no_grad():
-        entropy = -(every.exp() * every).sum(dim=-1)
+        spread = -(every.exp() * every).sum(dim=-1) if entropy else logits.new_zeros(len(targets))
         top = logits.argmax(dim=-1) == targets
-    return Scores(every.gather(1, targets[:, None])[:, 0], entropy, top)
+    return Scores(every.gather(1, targets[:, None])[:, 0], spread, top)

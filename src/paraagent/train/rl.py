@@ -9,10 +9,10 @@ Limits: one process. A run that was stopped, also by kill -9, goes on with the s
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -20,28 +20,23 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from paraagent.agent.budget import Budget
 from paraagent.agent.engine.chat import Chat
-from paraagent.agent.engine.engine import Engine
-from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
-from paraagent.agent.policies.local import LocalConfig, LocalPolicy
-from paraagent.agent.settings import Settings
+from paraagent.agent.engine.load import load_tokenizer, resolve_folder
 from paraagent.catalog.store import Catalog
 from paraagent.env.task import Task
 from paraagent.env.tasks import TaskSampler
 from paraagent.errors import UsageError
 from paraagent.evaluate.arena import Arena
 from paraagent.reward.credit import Credit
-from paraagent.reward.rules import rules
 from paraagent.search.search import SearchIndex
-from paraagent.train.attention import use_blocks
 from paraagent.train.config import RlConfig
 from paraagent.train.engines.batch import advantages
-from paraagent.train.head import score
-from paraagent.train.rollout import Sample, roll_out
+from paraagent.train.model import bare, copy_model, lora, open_model
+from paraagent.train.rollout import Player, Sample, gather, open_arena, shares
 from paraagent.train.runs import RunFolder, Say, check_finite, explained, quiet
-from paraagent.train.sft import bare, fit, lora, settle, shared_arguments
+from paraagent.train.sft import fit, settle, shared_arguments
 from paraagent.train.tasks import training_tasks
+from paraagent.train.workers import ScoredRow, Scoring, Seat, Workers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -67,7 +62,6 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         self.config = config
         self._tasks = {task.id: task for task in tasks}
-        self._arena = arena
         self._samples: list[Sample] = []
         self._seconds = 0.0
         self._learned = torch.zeros(0, 0, dtype=torch.bool)
@@ -85,21 +79,27 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.accelerator.num_processes > 1:
             raise UsageError("one process only: comparison groups must not be split; use the verl engine for more")
         asked = self.accelerator.unwrap_model(self.model)
-        self.policy = LocalPolicy.over(asked, tokenizer, _local_config(config), timed=False)
-        assert isinstance(self.policy.engine, Engine)
-        self._engine = self.policy.engine
+        player = Player(bare(asked), tokenizer, arena, config)
+        self._end_of_turn = player.policy.chat.end_of_turn
+        seat, build = Seat(bare(asked), player), partial(_seat, config, arena.catalog.path)
+        on_cpu = self.model.device.type == "cpu"
+        self.workers = Workers(seat, build, torch.get_num_threads() if on_cpu else 1)
+
+    def training_step(self, *args: object, **kwargs: object) -> torch.Tensor:
+        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        self.workers.collect()
+        return loss
 
     def _roll_out(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[object]]:
         """Play one episode per prompt; prompts arrive already repeated."""
         tasks = [self._tasks[prompt] for prompt in prompts]
         seed = f"{self.args.seed} {self.state.global_step}"
         began = time.perf_counter()
-        with _asking(self.model), self.accelerator.autocast():
-            self._samples = roll_out(self._arena, self.policy, tasks, rules(self.config.rules), seed=seed)
-        self._engine.reset()  # the weights are about to change
+        dealt = shares(tasks, seed, self.workers.count)
+        self._samples = gather(self.workers.perform(dealt), dealt)
         self._seconds = time.perf_counter() - began
         transcripts = [sample.transcript for sample in self._samples]
-        end = self.policy.chat.end_of_turn  # stands for an episode in which nothing could be written
+        end = self._end_of_turn  # stands for an episode in which nothing could be written
         masks = [t.mask or [0] for t in transcripts]
         self._learned = _padded([torch.tensor(mask, dtype=torch.bool) for mask in masks])
         return {
@@ -166,18 +166,17 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
             self._log_probs = scored[0].detach()
             return scored
-        rows, entropies = [], []
+        rows, places = [], []
         for ids, mask, learned in zip(input_ids, attention_mask.bool(), self._learned, strict=True):
             chosen = torch.zeros_like(mask)
             chosen[-logits_to_keep:][: len(learned)] = learned[:logits_to_keep]
-            with self.accelerator.autocast():
-                scores = score(bare(model), ids[mask][None], None, chosen[mask][None], self.temperature)
-            place = chosen[-logits_to_keep:]
-            rows.append(torch.zeros(logits_to_keep).masked_scatter(place, scores.log_probs.float()))
-            entropies.append(torch.zeros(logits_to_keep).masked_scatter(place, scores.entropy.float()))
-        log_probs = torch.stack(rows)
+            rows.append(ScoredRow(ids[mask], chosen[mask]))
+            places.append(chosen[-logits_to_keep:])
+        scores = self.workers.score(rows, Scoring(self.temperature, self.args.bf16, compute_entropy))
+        log_probs = _placed(places, [one.log_probs for one in scores])
+        entropies = _placed(places, [one.entropy for one in scores])
         self._log_probs = log_probs.detach()
-        return log_probs, torch.stack(entropies) if compute_entropy else None, None
+        return log_probs, entropies if compute_entropy else None, None
 
     def create_model_card(self, *_: object, **__: object) -> None:
         """Leave out the library's card: the run's own files say how it was made."""
@@ -200,32 +199,21 @@ def train_rl(config: RlConfig, *, catalog: Path | None = None, resume: bool = Fa
     run = RunFolder(Path(config.out))
     checkpoint = run.open(config, resume=resume)
     tasks = training_tasks(config, TaskSampler(opened, index), run.path / "tasks.jsonl", say)
-    arena = Arena(opened, index, Settings(budget=Budget(turns=config.turns), durable=False), top_k=3)
+    arena = open_arena(config, opened, index)
     with explained(config.optimisation.micro_batch, config.max_length), quiet():
-        model = trainable(config, folder)
+        model = open_model(config.model, config.optimisation, config.adapter)
         trainer = ParaGRPOTrainer(config, tasks, arena, model, tokenizer, _arguments(config, run))
         settle(trainer, run, say)
         fit(trainer, run, checkpoint, say)
     return run.final
 
 
-def trainable(config: RlConfig, folder: Path) -> PreTrainedModel:
-    """Return the model to train: with the adapter it starts from, if one is named, still apart from the weights."""
-    optimisation = config.optimisation
-    short = optimisation.lora_rank > 0 and optimisation.bf16
-    model = load_model(folder, dtype="bfloat16" if short else "float32")
-    use_blocks(model)
-    if config.adapter is None:
-        return model
-    if optimisation.lora_rank == 0:
-        raise UsageError("an adapter cannot be trained on with --lora-rank 0: merge it into the model first")
-    from peft import PeftModel
-
-    try:
-        return PeftModel.from_pretrained(model, config.adapter, is_trainable=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).split("\n")[0][:200]
-        raise UsageError(f"{config.adapter} holds no adapter that fits this model ({reason})") from error
+def _seat(config: RlConfig, catalog: Path) -> Seat:
+    """Return what a worker works with: the model once more, and a player of episodes."""
+    opened = Catalog.open(catalog)
+    arena = open_arena(config, opened, SearchIndex.open(opened))
+    model = copy_model(config.model, config.optimisation, config.adapter)
+    return Seat(model, Player(model, load_tokenizer(resolve_folder(config.model)), arena, config))
 
 
 def _arguments(config: RlConfig, run: RunFolder) -> GRPOConfig:
@@ -246,27 +234,10 @@ def _arguments(config: RlConfig, run: RunFolder) -> GRPOConfig:
     )
 
 
-def _local_config(config: RlConfig) -> LocalConfig:
-    return LocalConfig(
-        config.model,
-        config.adapter,
-        config.dialect,
-        temperature=config.temperature,
-        max_tokens=config.max_tokens,
-        max_length=config.max_length,
-        slots=config.slots,
-    )
-
-
-@contextlib.contextmanager
-def _asking(model: PreTrainedModel) -> Iterator[None]:
-    """Switch a model in training to writing, and back."""
-    was = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was)
+def _placed(places: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return rows that hold the values at their places, in order, and 0 elsewhere."""
+    pairs = zip(places, values, strict=True)
+    return torch.stack([torch.zeros(len(place)).masked_scatter(place, found.float()) for place, found in pairs])
 
 
 def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -7,22 +7,23 @@ on nothing else. A run that was stopped, also by kill -9, goes on with the same 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import PreTrainedModel
 
 from paraagent.agent.engine.chat import Chat
-from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
+from paraagent.agent.engine.load import load_tokenizer, resolve_folder
 from paraagent.demos.formats import read
 from paraagent.errors import UsageError
-from paraagent.train.attention import use_blocks
 from paraagent.train.config import Optimisation, SftConfig
-from paraagent.train.head import score
+from paraagent.train.model import bare, copy_model, lora, open_model, spare_copies
 from paraagent.train.rows import Row, row
 from paraagent.train.runs import Reporter, RunFolder, Say, check_finite, explained, quiet, step_of
+from paraagent.train.workers import ScoredRow, Scoring, Seat, Workers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -32,6 +33,14 @@ with warnings.catch_warnings():
 
 class ParaSFTTrainer(SFTTrainer):  # type: ignore[misc]
     """SFTTrainer that scores only what is learned, also on a CPU, and stops at a loss that is no number."""
+
+    workers: Workers
+    """What scores rows on a CPU."""
+
+    def training_step(self, *args: object, **kwargs: object) -> torch.Tensor:
+        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        self.workers.collect()
+        return loss
 
     def compute_loss(
         self,
@@ -50,16 +59,19 @@ class ParaSFTTrainer(SFTTrainer):  # type: ignore[misc]
     def _loss_on_cpu(
         self, inputs: dict[str, torch.Tensor], num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        chosen = inputs["labels"] != -100
-        with self.accelerator.autocast():
-            scores = score(bare(self.model), inputs["input_ids"], inputs.get("attention_mask"), chosen)
-        count = len(scores.log_probs) if num_items_in_batch is None else num_items_in_batch
+        real = inputs["attention_mask"].bool()
+        rows = [
+            ScoredRow(ids[mask], labels[mask] != -100)
+            for ids, labels, mask in zip(inputs["input_ids"], inputs["labels"], real, strict=True)
+        ]
+        scores = self.workers.score(rows, Scoring(bf16=self.args.bf16, entropy=False))
+        log_probs, top = torch.cat([s.log_probs for s in scores]), torch.cat([s.top for s in scores])
+        count = len(log_probs) if num_items_in_batch is None else num_items_in_batch
         metrics = self._metrics["train" if self.model.training else "eval"]
-        metrics["mean_token_accuracy"].append(scores.top.float().mean().item())
-        metrics["entropy"].append(scores.entropy.mean().item())
-        self._total_train_tokens += inputs["input_ids"].numel()
+        metrics["mean_token_accuracy"].append(top.float().mean().item())
+        self._total_train_tokens += int(real.sum())
         metrics["num_tokens"] = [self._total_train_tokens]
-        return -scores.log_probs.sum() / count
+        return -log_probs.sum() / count
 
     def create_model_card(self, *_: object, **__: object) -> None:
         """Leave out the library's card: the run's own files say how it was made."""
@@ -75,14 +87,11 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
     config.check()
     folder = resolve_folder(config.model)
     tokenizer = load_tokenizer(folder)
-    rows = _rows(config, Chat(tokenizer), say)
+    rows = _ordered(_rows(config, Chat(tokenizer), say), config)
     run = RunFolder(Path(config.out))
     checkpoint = run.open(config, resume=resume)
     optimisation = config.optimisation
-    full = optimisation.lora_rank == 0
-    model = load_model(folder, dtype="bfloat16" if optimisation.bf16 and not full else "float32")
-    if optimisation.micro_batch == 1:
-        use_blocks(model)
+    model = open_model(config.model, optimisation)
     steps = max(1, round(config.epochs * len(rows) / config.batch))
     with explained(optimisation.micro_batch, config.max_length), quiet():
         trainer = ParaSFTTrainer(
@@ -90,11 +99,17 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
             args=_arguments(config, run, steps),
             train_dataset=_dataset(rows),
             processing_class=tokenizer,
-            peft_config=None if full else lora(optimisation),
+            peft_config=lora(optimisation) if optimisation.lora_rank else None,
         )
+        seat, build = Seat(bare(trainer.model)), partial(_seat, config)
+        trainer.workers = Workers(seat, build, torch.get_num_threads())
         settle(trainer, run, say)
         fit(trainer, run, checkpoint, say)
     return run.final
+
+
+def _seat(config: SftConfig) -> Seat:
+    return Seat(copy_model(config.model, config.optimisation))
 
 
 def _rows(config: SftConfig, chat: Chat, say: Say) -> list[Row]:
@@ -124,6 +139,13 @@ def _rows(config: SftConfig, chat: Chat, say: Say) -> list[Row]:
     return rows
 
 
+def _ordered(rows: list[Row], config: SftConfig) -> list[Row]:
+    """Return the rows in a random order, those of a step by length, so that processes get equal work."""
+    Random(config.optimisation.seed).shuffle(rows)
+    steps = [rows[start : start + config.batch] for start in range(0, len(rows), config.batch)]
+    return [one for step in steps for one in sorted(step, key=lambda one: -len(one.input_ids))]
+
+
 def _dataset(rows: list[Row]) -> Dataset:
     labels = [
         [token if learned else -100 for token, learned in zip(one.input_ids, one.completion_mask, strict=True)]
@@ -140,7 +162,7 @@ def _arguments(config: SftConfig, run: RunFolder, steps: int) -> TrlConfig:
         max_length=None,
         packing=False,
         dataset_num_proc=None,
-        train_sampling_strategy="random" if config.optimisation.micro_batch == 1 else "group_by_length",
+        train_sampling_strategy="group_by_length" if torch.cuda.is_available() else "sequential",
     )
 
 
@@ -172,34 +194,15 @@ def shared_arguments(optimisation: Optimisation, run: RunFolder) -> dict[str, ob
     }
 
 
-def lora(optimisation: Optimisation) -> LoraConfig:
-    """Return the adapter that is trained: every linear layer but the head."""
-    return LoraConfig(
-        r=optimisation.lora_rank,
-        lora_alpha=optimisation.lora_alpha,
-        lora_dropout=0.0,
-        target_modules="all-linear",
-        task_type="CAUSAL_LM",
-    )
-
-
-def bare(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the causal language model inside an adapter's wrapper; the adapter stays in effect."""
-    found: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return found
-
-
 def settle(trainer: SFTTrainer, run: RunFolder, say: Say) -> None:
-    """Report through our own callback in place of the library's printer; spare adapters a copy of what they read."""
+    """Report through our own callback in place of the library's printer."""
     from transformers.integrations import TensorBoardCallback, is_tensorboard_available
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
     trainer.add_callback(Reporter(run, say))
-    for layer in trainer.model.modules():
-        if hasattr(layer, "cast_input_dtype_enabled"):
-            layer.cast_input_dtype_enabled = False  # autocast does it, without a copy in float32
+    spare_copies(trainer.model)
     if is_tensorboard_available():
         from torch.utils.tensorboard import SummaryWriter
 
@@ -208,6 +211,15 @@ def settle(trainer: SFTTrainer, run: RunFolder, say: Say) -> None:
 
 def fit(trainer: SFTTrainer, run: RunFolder, checkpoint: Path | None, say: Say) -> None:
     """Train to the end, from a checkpoint if there is one, and keep the result with its tokenizer."""
+    try:
+        _train(trainer, checkpoint, say)
+    finally:
+        trainer.workers.close()
+    trainer.save_model(str(run.final))
+    trainer.processing_class.save_pretrained(str(run.final))
+
+
+def _train(trainer: SFTTrainer, checkpoint: Path | None, say: Say) -> None:
     if checkpoint is None:
         trainer.train()
     elif step_of(checkpoint) < trainer.args.max_steps:
@@ -215,5 +227,3 @@ def fit(trainer: SFTTrainer, run: RunFolder, checkpoint: Path | None, say: Say) 
         trainer.train(resume_from_checkpoint=str(checkpoint))
     else:  # the library would train one step more
         trainer._load_from_checkpoint(str(checkpoint))
-    trainer.save_model(str(run.final))
-    trainer.processing_class.save_pretrained(str(run.final))

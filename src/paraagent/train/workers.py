@@ -1,0 +1,268 @@
+"""Several processes that share the weights in training, so that a CPU's cores all work on gradients and episodes.
+
+Place in the flow: layer 6; both trainers use it on a CPU. Two threads on one row gain a factor of 1.6, two rows side
+by side nearly 2. A worker is a process with one thread and a model of its own, whose weights in training lie in
+memory that all share: a step of the optimiser is seen by every worker. The trainer's own process works along.
+
+    scores = workers.score(rows)        forward, rows spread by length; the result is part of the trainer's graph
+    loss_of(scores).backward()          workers compute their gradients at the same time
+    workers.collect()                   and add them to the parameters' own
+    workers.perform(shares)             something else with the model as it is, one share per process
+
+Limits: one backward pass per `score`; models without state that changes in a forward pass. Where a row is scored
+follows from the lengths alone, so equal batches give equal gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch.multiprocessing as processes
+from transformers import PreTrainedModel
+
+from paraagent.errors import EnvironmentFault
+from paraagent.train.head import Scores, score
+
+_LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A row without padding: its tokens, and which of them are scored; both (tokens,)."""
+
+    ids: torch.Tensor
+    chosen: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How rows are scored."""
+
+    temperature: float = 1.0
+    bf16: bool = False
+    entropy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a process works with."""
+
+    model: PreTrainedModel
+    perform: Callable[[Any], Any] | None = None
+    """Something else to do with the model."""
+
+
+Build = Callable[[], Seat]
+"""Makes a seat in another process, with the same parameters; must be picklable."""
+
+
+class Workers:
+    """The processes at work on a model in training.
+
+    Args:
+        seat: the trainer's own.
+        build: makes the others.
+        count: processes in all, the trainer's own included.
+    """
+
+    def __init__(self, seat: Seat, build: Build, count: int) -> None:
+        self._seat = seat
+        self._parameters = _trained(seat.model)
+        self._build = build
+        self.count = count
+        self._workers: list[_Worker] = []
+        self._asked: list[_Worker] = []
+        self._threads = torch.get_num_threads()
+
+    def score(self, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
+        """Return the scores of the rows, in order."""
+        if self.count == 1 or len(rows) == 1 or not torch.is_grad_enabled():
+            return _score(self._seat.model, rows, scoring)
+        own, *others = (share for share in _spread([len(row.ids) for row in rows], self.count) if share)
+        self._asked = self._ready(len(others))
+        torch.set_num_threads(1)
+        for worker, share in zip(self._asked, others, strict=True):
+            worker.send([rows[place] for place in share], scoring)
+        found = dict(zip(own, _score(self._seat.model, [rows[place] for place in own], scoring), strict=True))
+        for worker, share in zip(self._asked, others, strict=True):
+            found |= zip(share, worker.scores(self._parameters[0]), strict=True)
+        return [found[place] for place in range(len(rows))]
+
+    def collect(self) -> None:
+        """Wait for the gradients of the last backward pass and add them to the parameters'."""
+        asked, self._asked = self._asked, []
+        for worker in asked:
+            gradient = worker.gradient()
+            for parameter, part in zip(self._parameters, _parts(gradient, self._parameters), strict=True):
+                parameter.grad = part.clone() if parameter.grad is None else parameter.grad.add_(part)
+        torch.set_num_threads(self._threads)
+
+    def perform(self, shares: Sequence[Any]) -> list[Any]:
+        """Let each process do its share with the model as it is; return what they found, in order."""
+        assert self._seat.perform is not None
+        own, *others = shares
+        asked = self._ready(len(others))
+        torch.set_num_threads(1 if asked else self._threads)
+        for worker, share in zip(asked, others, strict=True):
+            worker.tell("perform", share)
+        found = [self._seat.perform(own), *(worker.hear() for worker in asked)]
+        torch.set_num_threads(self._threads)
+        return found
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
+    def _ready(self, wanted: int) -> list[_Worker]:
+        """Return so many workers; all are started when the first is needed."""
+        if wanted and not self._workers:
+            self._start()
+        return self._workers[:wanted]
+
+    def _start(self) -> None:
+        shared = torch.cat([parameter.detach().flatten() for parameter in self._parameters]).share_memory_()
+        for parameter, part in zip(self._parameters, _parts(shared, self._parameters), strict=True):
+            parameter.data = part
+        self._workers = [_Worker(self._build, shared) for _ in range(self.count - 1)]
+
+
+class _Worker:
+    """One process, seen from the trainer."""
+
+    def __init__(self, build: Build, shared: torch.Tensor) -> None:
+        self._gradient = torch.zeros_like(shared).share_memory_()
+        self._pipe, end = processes.Pipe()
+        context = processes.get_context("spawn")
+        self._process = context.Process(target=_work, args=(end, build, shared, self._gradient), daemon=True)
+        self._process.start()
+        end.close()
+
+    def send(self, rows: Sequence[ScoredRow], scoring: Scoring) -> None:
+        self.tell("score", [(row.ids.tolist(), row.chosen.tolist()) for row in rows], scoring)
+
+    def scores(self, anchor: torch.Tensor) -> list[Scores]:
+        """Return what was asked for; a backward pass over it asks the worker for its gradient."""
+        parts: list[tuple[list[float], list[float], list[bool]]] = self.hear()
+        log_probs = _Remote.apply(anchor, torch.tensor([value for part in parts for value in part[0]]), self)
+        split = log_probs.split([len(part[0]) for part in parts])
+        return [
+            Scores(own, torch.tensor(entropy), torch.tensor(top, dtype=torch.bool))
+            for own, (_, entropy, top) in zip(split, parts, strict=True)
+        ]
+
+    def gradient(self) -> torch.Tensor:
+        self.hear()
+        return self._gradient
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join()
+
+    def tell(self, *message: object) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError as error:
+            raise EnvironmentFault(_LOST) from error
+
+    def hear(self) -> Any:
+        """Return the worker's answer; raises what it raised."""
+        try:
+            answer = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise EnvironmentFault(_LOST) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class _Remote(torch.autograd.Function):  # type: ignore[misc]
+    """Ties a worker's scores to the trainer's graph."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, log_probs: torch.Tensor, worker: _Worker) -> torch.Tensor:
+        ctx.worker = worker
+        return log_probs.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[None, None, None]:
+        ctx.worker.tell("gradient", gradient.tolist())
+        return None, None, None
+
+
+def _work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Answer the trainer until it is gone."""
+    torch.set_num_threads(1)
+    seat = build()
+    for parameter, part in zip(_trained(seat.model), _parts(shared, _trained(seat.model)), strict=True):
+        parameter.data = part
+    duty = _Duty(seat, gradient)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            what, *arguments = pipe.recv()
+            try:
+                answer = getattr(duty, what)(*arguments)
+            except Exception as error:
+                answer = error
+            pipe.send(answer)
+
+
+class _Duty:
+    """What a worker answers, by the first word of the message."""
+
+    def __init__(self, seat: Seat, gradient: torch.Tensor) -> None:
+        self._seat = seat
+        self._parameters = _trained(seat.model)
+        self._places = list(_parts(gradient, self._parameters))
+        self._log_probs = torch.zeros(0)
+
+    def score(self, rows: Sequence[tuple[list[int], list[bool]]], scoring: Scoring) -> list[tuple[list[float], ...]]:
+        read = [ScoredRow(torch.tensor(ids), torch.tensor(chosen)) for ids, chosen in rows]
+        scores = _score(self._seat.model, read, scoring)
+        self._log_probs = torch.cat([one.log_probs.float() for one in scores])
+        return [(one.log_probs.tolist(), one.entropy.tolist(), one.top.tolist()) for one in scores]
+
+    def gradient(self, weights: list[float]) -> None:
+        log_probs, self._log_probs = self._log_probs, torch.zeros(0)
+        found = torch.autograd.grad(log_probs, self._parameters, torch.tensor(weights), allow_unused=True)
+        for place, part in zip(self._places, found, strict=True):
+            place.zero_() if part is None else place.copy_(part)
+
+    def perform(self, share: Any) -> Any:
+        assert self._seat.perform is not None
+        return self._seat.perform(share)
+
+
+def _score(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=scoring.bf16):
+        return [
+            score(model, row.ids[None], None, row.chosen[None], scoring.temperature, entropy=scoring.entropy)
+            for row in rows
+        ]
+
+
+def _spread(lengths: Sequence[int], count: int) -> list[list[int]]:
+    """Return the places of the rows for each process, the longest first, each to the one with the least to do."""
+    shares: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        least = loads.index(min(loads))
+        shares[least].append(place)
+        loads[least] += lengths[place]
+    return [sorted(share) for share in shares]
+
+
+def _trained(model: PreTrainedModel) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def _parts(flat: torch.Tensor, parameters: Sequence[torch.nn.Parameter]) -> Iterator[torch.Tensor]:
+    """Yield the pieces of a flat tensor that belong to the parameters, in their shapes."""
+    pieces = flat.split([parameter.numel() for parameter in parameters])
+    return (piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True))
