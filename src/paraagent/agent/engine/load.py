@@ -22,6 +22,8 @@ except ImportError as missing:
         f"local models need the package {missing.name}: pip install 'paraagent[local]' (training: 'paraagent[train]')"
     ) from None
 
+SHIPPED = Path(__file__).parent / "adapters" / "smollm2-paraact"
+"""The adapter that comes with the package; `record.json` in it tells how it was trained."""
 DType = Literal["auto", "float32", "bfloat16"]
 
 
@@ -36,6 +38,17 @@ def resolve_folder(model: str) -> Path:
     if not (folder / "config.json").is_file():
         raise UsageError(f"{folder} holds no model (no config.json): give the folder of one, or {NAME}")
     return folder
+
+
+def resolve_adapter(model: str, adapter: str | None) -> Path | None:
+    """Return the folder of an adapter: the one that is named, else the shipped one of the embedded default model.
+
+    Args:
+        adapter: a folder; `none` for the model as it is; None for the default.
+    """
+    if adapter is not None:
+        return None if adapter == "none" else Path(adapter)
+    return SHIPPED if model == NAME and (SHIPPED / "adapter_config.json").is_file() else None
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

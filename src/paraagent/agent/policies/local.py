@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -38,7 +38,7 @@ class LocalConfig:
     model: str = NAME
     """Folder of a Hugging Face causal language model, or the name of the embedded default."""
     adapter: str | None = None
-    """Folder of a PEFT adapter for it."""
+    """Folder of a PEFT adapter for it, or `none`; None takes the one that is shipped for the embedded default."""
     dialect: Dialect = "compact"
     temperature: float = 0.0
     top_p: float = 1.0
@@ -108,11 +108,11 @@ class LocalPolicy:
             UsageError: the folder or adapter cannot be used.
             EnvironmentFault: a package or the default model's download is missing.
         """
-        from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
+        from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_adapter, resolve_folder
 
-        folder = resolve_folder(config.model)
+        folder, adapter = resolve_folder(config.model), resolve_adapter(config.model, config.adapter)
+        config = replace(config, adapter=str(adapter) if adapter else None)
         tokenizer = load_tokenizer(folder)
-        adapter = Path(config.adapter) if config.adapter else None
         model = load_model(folder, adapter=adapter, dtype=config.dtype, device=config.device)
         return cls.over(model, tokenizer, config)
 
@@ -192,7 +192,10 @@ class EpisodePolicy:
         start = len(stream.tokens)
         self._prompt = self._prompt or start
         random = Random(f"{self._seed} {len(self._turns)}")
-        written = await policy.engine.write(stream, policy.sampling, random)
+        sampling = policy.sampling
+        if context.reply_tokens is not None:
+            sampling = replace(sampling, max_tokens=max(1, min(sampling.max_tokens, context.reply_tokens)))
+        written = await policy.engine.write(stream, sampling, random)
         self._turns.append(_Turn(start, written))
         text = policy.chat.text(written.tokens)
         if policy.config.dialect == "compact":
