@@ -11,7 +11,8 @@ by looking at the test splits: `validation` is for that.
 per mode and seed. `report` writes learning.md, learning.json and SVG plots of everything there is.
 
 Keys of learning.json:
-    success.<policy>.<split>   share of tasks solved with its 95 % Wilson interval and n
+    policies.<policy>.<split>  success with its 95 % Wilson interval (low, high), episodes; by_kind, the same of each;
+                               means of turns and of width (actions per acting turn)
     gain.<policy>.<split>      paired difference to the policy before it (base < sft < sft_rl), interval and p
     curves.<mode>              mean over seeds of the training batches' success and reward per five steps, intervals
 """
@@ -25,6 +26,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import get_args
 
 from paraagent.agent.budget import Budget
@@ -53,7 +55,8 @@ def play(options: argparse.Namespace) -> None:
     world = open_world(options.catalog)
     kinds: list[TaskKind] = list(get_args(TaskKind)) if options.kind == "all" else options.kind.split(",")
     tasks, _ = take_tasks(world, options.split, kinds, options.seed, options.limit, Dials())
-    config = LocalConfig(model=options.model, adapter=options.adapter, slots=options.slots, max_tokens=256)
+    adapter = "none" if options.name == "base" else options.adapter
+    config = LocalConfig(model=options.model, adapter=adapter, slots=options.slots, max_tokens=256)
     policy: Policy = RulesPolicy() if options.name == "rules" else _local(config, options.threads)
     arena = Arena(world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False))
     record: JsonObject = {"name": options.name, "split": options.split, "local": config.to_json()}
@@ -124,8 +127,9 @@ def report(options: argparse.Namespace) -> None:
     played = _played(options.work / "eval")
     grown = _curves(options.work / "rl")
     figures: dict[str, object] = {
-        "success": {
-            name: {split: _json(_rate(views)) for split, views in splits.items()} for name, splits in played.items()
+        "policies": {
+            name: {split.replace("-", "_"): _figures(views) for split, views in splits.items()}
+            for name, splits in played.items()
         },
         "gain": _gains(played),
         "curves": {
@@ -152,7 +156,8 @@ def _played(folder: Path) -> Played:
         for split in sorted((folder / name).iterdir()):
             views = [load(path) for path in sorted(split.glob("traces/*.jsonl"))]
             ended = {v.start.episode: v for v in views if v.end is not None and not v.end.mask_sample}
-            found.setdefault(name, {})[split.name] = ended
+            if ended:
+                found.setdefault(name, {})[split.name] = ended
     return found
 
 
@@ -186,6 +191,26 @@ def _rate(views: Mapping[str, EpisodeView]) -> Interval | None:
     return rate(sum(bool(view.success) for view in views.values()), len(views))
 
 
+def _figures(views: Mapping[str, EpisodeView]) -> JsonObject:
+    """Return what one policy achieved on one split."""
+    kinds: dict[str, dict[str, EpisodeView]] = {}
+    for name, view in views.items():
+        kinds.setdefault(kind_of(view), {})[name] = view
+    acting = [view.measures.mean_width for view in views.values() if view.measures.mean_width]
+    return {
+        **_success(views),
+        "by_kind": {kind: _success(found) for kind, found in sorted(kinds.items())},
+        "turns": fmean(view.measures.turns for view in views.values()),
+        "width": fmean(acting) if acting else 0.0,
+    }
+
+
+def _success(views: Mapping[str, EpisodeView]) -> JsonObject:
+    found = _rate(views)
+    assert found is not None
+    return {"success": found.value, "low": found.low, "high": found.high, "episodes": found.n}
+
+
 def _json(interval: Interval | None) -> JsonObject | None:
     return interval.to_json() if interval else None
 
@@ -202,7 +227,7 @@ def _gains(played: Played) -> dict[str, dict[str, JsonObject]]:
                 [float(bool(first[t].success)) for t in both], [float(bool(second[t].success)) for t in both]
             )
             if pair is not None:
-                found.setdefault(after, {})[split] = pair.to_json()
+                found.setdefault(after, {})[split.replace("-", "_")] = pair.to_json()
     return found
 
 
@@ -235,13 +260,20 @@ def _markdown(
     name = options.out.name
     lines = ["# What training achieves", "", f"Made by `bench/learning.py report`; numbers in {name}.json.", ""]
     lines += ["## Success on held-out tasks", "", "Greedy; 95 % Wilson intervals.", ""]
-    lines += ["| policy | split | tasks | success | interval | by kind |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| policy | split | tasks | success | interval | turns | width | by kind |",
+        "|---|---|--:|--:|---|--:|--:|---|",
+    ]
     for policy, splits in played.items():
         for split, views in splits.items():
-            found = _rate(views)
+            found, shown = _rate(views), _figures(views)
             if found is not None:
                 bounds = f"{found.low:.2f} to {found.high:.2f}"
-                lines.append(f"| {policy} | {split} | {found.n} | {found.value:.3f} | {bounds} | {_by_kind(views)} |")
+                means = f"{shown['turns']:.1f} | {shown['width']:.2f}"
+                row = (
+                    f"| {policy} | {split} | {found.n} | {found.value:.3f} | {bounds} | {means} | {_by_kind(views)} |"
+                )
+                lines.append(row)
     lines += ["", f"![success]({name}-success.svg)", ""] if played else [""]
     gains = figures["gain"]
     if isinstance(gains, dict) and gains:

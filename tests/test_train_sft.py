@@ -219,6 +219,8 @@ def test_presets_keep_the_published_numbers() -> None:
 def test_settings_stand_in_the_folder(uninterrupted: Path) -> None:
     kept = orjson.loads((uninterrupted / "config.json").read_bytes())
     assert kept["optimisation"]["lora_rank"] == 4
+    note = orjson.loads((uninterrupted / "final" / "paraagent.json").read_bytes())
+    assert note == {"model": kept["model"], "dialect": "compact"}
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 30])

@@ -73,7 +73,7 @@ class SftConfig:
     """Use the first so many demonstrations only."""
     max_length: int = 1408
     """Tokens; longer demonstrations are left out."""
-    optimisation: Optimisation = Optimisation(lr=8e-4, micro_batch=4)
+    optimisation: Optimisation = Optimisation(lr=8e-4, micro_batch=2)
 
     def check(self) -> None:
         self.optimisation.check()

@@ -205,6 +205,7 @@ def train_rl(config: RlConfig, *, catalog: Path | None = None, resume: bool = Fa
         trainer = ParaGRPOTrainer(config, tasks, arena, model, tokenizer, _arguments(config, run))
         settle(trainer, run, say)
         fit(trainer, run, checkpoint, say)
+    run.sign(config)
     return run.final
 
 

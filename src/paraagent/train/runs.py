@@ -47,6 +47,11 @@ class RunFolder:
         """The adapter, or the whole model if all weights were trained."""
         return self.path / "final"
 
+    def sign(self, config: SftConfig | RlConfig) -> None:
+        """Note beside the result what is needed to ask it."""
+        note = {"model": config.model, "dialect": config.dialect}
+        (self.final / "paraagent.json").write_bytes(orjson.dumps(note, option=orjson.OPT_INDENT_2))
+
     def open(self, config: SftConfig | RlConfig, *, resume: bool) -> Path | None:
         """Make the folder ready; return the checkpoint to go on from, if any.
 

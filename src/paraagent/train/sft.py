@@ -105,6 +105,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
         trainer.workers = Workers(seat, build, torch.get_num_threads())
         settle(trainer, run, say)
         fit(trainer, run, checkpoint, say)
+    run.sign(config)
     return run.final
 
 

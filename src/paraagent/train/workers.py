@@ -27,6 +27,7 @@ from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
 from paraagent.train.head import Scores, score
+from paraagent.train.runs import release_memory
 
 _LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
 
@@ -233,6 +234,7 @@ class _Duty:
         found = torch.autograd.grad(log_probs, self._parameters, torch.tensor(weights), allow_unused=True)
         for place, part in zip(self._places, found, strict=True):
             place.zero_() if part is None else place.copy_(part)
+        release_memory()
 
     def perform(self, share: Any) -> Any:
         assert self._seat.perform is not None
