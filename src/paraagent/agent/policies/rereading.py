@@ -1,0 +1,118 @@
+"""A model on this machine that reads the history it is given, turn by turn, as an endpoint does.
+
+Place in the flow: layer 3, optional (`paraagent[local]`); what `--policy local` plays. A `LocalPolicy` takes every
+turn of an episode for its own. Here the past may also be told otherwise: baselines rewrite it in their dialect, and
+an episode that goes on after a stop has turns that this process never wrote. A turn that stands as it was said keeps
+its tokens; what a history has in common with the last one is not computed again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from random import Random
+from typing import TYPE_CHECKING
+
+from paraagent.protocol import compact
+from paraagent.protocol.grammar import parse
+from paraagent.types import Message, Reply, Usage
+
+if TYPE_CHECKING:
+    from paraagent.agent.context import Context
+    from paraagent.agent.engine.sampling import Sampling
+    from paraagent.agent.engine.streams import Stream
+    from paraagent.agent.policies.local import LocalPolicy
+
+
+@dataclass(slots=True)
+class _Episode:
+    stream: Stream
+    said: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Tokens of the turns it wrote, by their texts."""
+
+
+class RereadingPolicy:
+    """Implements `types.Policy` on the engine of a local policy.
+
+    Args:
+        local: says which model is asked and how.
+        seed: what turns are sampled by, if not the local policy's own seed; equal seeds sample equal turns.
+    """
+
+    def __init__(self, local: LocalPolicy, seed: int | None = None) -> None:
+        self.name = local.name
+        self._local = local
+        self._seed = local.config.seed if seed is None else seed
+        self._episodes: OrderedDict[int, _Episode] = OrderedDict()
+
+    def sampled(self, seed: int) -> RereadingPolicy:
+        """Return the same model, sampling by another seed."""
+        return RereadingPolicy(self._local, seed)
+
+    async def act(self, context: Context) -> Reply:
+        """Write the next turn; an empty one if the history fills the model's context."""
+        began, local = time.perf_counter(), self._local
+        key = id(context.exchanges)  # the same list all through an episode, also where messages are rewritten
+        own = self._episodes.pop(key, None) or _new()
+        own.stream.cached, own.stream.tokens[:] = self._read(own, context.messages)
+        start, cached = len(own.stream.tokens), own.stream.cached
+        random = Random(f"{self._seed} {context.request} {len(context.exchanges)}")
+        written = await local.engine.write(own.stream, self._sampling(context), random)
+        said = text = local.chat.text(written.tokens)
+        if local.config.dialect == "compact":
+            text = compact.expand(said)
+        own.said[text] = written.tokens
+        if "<answer>" in text or context.turns_left == 1:
+            local.engine.close(own.stream)
+        else:
+            self._keep(key, own)
+        usage = Usage(start, len(written.tokens), min(cached, start))
+        return Reply(text, usage, time.perf_counter() - began if local.timed else 0.0)
+
+    def _keep(self, key: int, own: _Episode) -> None:
+        """Remember an episode between two turns, and give the memory of those that did not come back."""
+        self._episodes[key] = own
+        while len(self._episodes) > self._local.config.slots:
+            self._local.engine.close(self._episodes.popitem(last=False)[1].stream)
+
+    def _sampling(self, context: Context) -> Sampling:
+        most, usual = context.reply_tokens, self._local.sampling
+        return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
+
+    def _read(self, own: _Episode, messages: Sequence[Message]) -> tuple[int, list[int]]:
+        """Return how much of the history is computed already, and the whole history as tokens."""
+        tokens, stream = self._tokens(own, messages), own.stream
+        pairs = enumerate(zip(tokens, stream.tokens[: stream.cached], strict=False))
+        common = next((place for place, (one, other) in pairs if one != other), stream.cached)
+        return min(common, len(tokens) - 1), tokens
+
+    def _tokens(self, own: _Episode, messages: Sequence[Message]) -> list[int]:
+        chat, compactly = self._local.chat, self._local.config.dialect == "compact"
+        first = next((place for place, one in enumerate(messages) if one.role == "assistant"), len(messages))
+        system = "\n".join(one.content for one in messages[:first] if one.role == "system")
+        user = "\n".join(one.content for one in messages[:first] if one.role == "user")
+        tokens = chat.begin(compact.SYSTEM if compactly else system, user)
+        for is_own, group in groupby(messages[first:], key=lambda one: one.role == "assistant"):
+            text = "\n".join(one.content for one in group)
+            if is_own:
+                tokens += own.said.get(text) or chat.turn(_compact(text) if compactly else text)
+            else:
+                tokens += chat.go_on(tokens[-1], compact.observe(text) if compactly else text)
+        return tokens
+
+
+def _new() -> _Episode:
+    from paraagent.agent.engine.streams import Stream
+
+    return _Episode(Stream())
+
+
+def _compact(text: str) -> str:
+    """Return a turn as the compact dialect writes it; one that does nothing stays as it is."""
+    try:
+        return compact.render(parse(text))
+    except ValueError:
+        return text

@@ -1,0 +1,153 @@
+"""A local model that reads the history it is given writes what it would have, and reads what it did not write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+import tiny_model
+from paraagent.agent.context import Context, Exchange
+from paraagent.agent.engine.chat import Chat
+from paraagent.agent.engine.sampling import Sampling
+from paraagent.agent.engine.streams import Stream, Written
+from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+from paraagent.agent.policies.rereading import RereadingPolicy
+from paraagent.evaluate.baselines.react import ReactPolicy
+from paraagent.protocol import compact
+from paraagent.protocol.grammar import parse
+from paraagent.protocol.plan import SearchPlan
+from paraagent.protocol.render import render_turn
+from paraagent.types import Message, Policy, Search
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
+START = (Message("system", "rules"), Message("user", "Do it."))
+TAGS = LocalConfig(dialect="tags", max_tokens=8)
+
+
+def local(config: LocalConfig = TAGS) -> LocalPolicy:
+    return LocalPolicy.over(tiny_model.model(), tiny_model.tokenizer(), config)
+
+
+class Script:
+    """Writes given texts where a model would, and keeps what it was given to read."""
+
+    def __init__(self, *texts: str) -> None:
+        self.chat = Chat(tiny_model.tokenizer())
+        self.texts = iter(texts)
+        self.read: list[str] = []
+
+    async def write(self, stream: Stream, sampling: Sampling, random: Random) -> Written:
+        self.read.append(self.chat._tokenizer.decode(stream.tokens))
+        tokens = tuple(self.chat.turn(next(self.texts)))
+        stream.tokens += tokens
+        return Written(tokens, (0.0,) * len(tokens), True)
+
+    def close(self, stream: Stream) -> None:
+        pass
+
+    def policy(self, config: LocalConfig = TAGS) -> RereadingPolicy:
+        return RereadingPolicy(LocalPolicy(self, self.chat, config))
+
+
+def begun(messages: Sequence[Message] = START, turns_left: int = 9) -> Context:
+    return Context("Do it.", list(messages), turns_left=turns_left)
+
+
+def go_on(policy: Policy, context: Context, turns: int) -> list[str]:
+    """Act, append what the loop would, act again."""
+
+    async def play() -> list[str]:
+        said = []
+        for number in range(turns):
+            said.append((await policy.act(context)).text)
+            context.messages += [Message("assistant", said[-1]), Message("user", f"seen {number}")]
+            context.exchanges.append(Exchange(parse(said[-1])))
+        return said
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("dialect", ["tags", "compact"])
+def test_it_writes_what_the_local_policy_writes(dialect: str) -> None:
+    config = LocalConfig(dialect=dialect, max_tokens=8, temperature=1.0)  # type: ignore[arg-type]
+    assert go_on(RereadingPolicy(local(config)), begun(), 4) == go_on(local(config), begun(), 4)
+
+
+def test_a_history_that_only_grows_is_computed_once() -> None:
+    policy = local()
+
+    async def play() -> None:
+        own, context = RereadingPolicy(policy), begun()
+        for _ in range(5):
+            reply = await own.act(context)
+            context.messages += [Message("assistant", reply.text), Message("user", "go on")]
+            context.exchanges.append(Exchange(parse(reply.text)))
+        assert reply.usage.cached_tokens > 0
+        assert policy.engine.stats.read < reply.usage.input_tokens  # type: ignore[attr-defined]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("dialect", ["tags", "compact"])
+def test_another_process_reads_what_this_one_would(dialect: str) -> None:
+    config = LocalConfig(dialect=dialect)  # type: ignore[arg-type]
+    lines = ["# a\nfind\nx", "run\nc = x(n=1)", "say\nDone."]
+    if dialect == "tags":
+        lines = [compact.expand(line) for line in lines]
+    script, again = Script(*lines), Script(lines[2])
+    go_on(script.policy(config), context := begun(), 3)
+    stopped = replace(context, messages=context.messages[:6], exchanges=context.exchanges[:2])
+    go_on(again.policy(config), stopped, 1)
+    assert again.read == script.read[2:]
+
+
+def test_it_reads_turns_it_never_wrote_in_its_own_dialect() -> None:
+    search = render_turn("look", plan=SearchPlan(("x",)), searches=[Search("x", "x")])
+    past = [*START, Message("assistant", search), Message("user", "<tools>\nx: nothing fits\n</tools>")]
+    past += [Message("assistant", "mumble"), Message("user", "What?")]
+    script = Script("say\nNo.")
+    go_on(script.policy(LocalConfig()), begun(past), 1)
+    assert script.read == [
+        f"<|im_start|>system\n{compact.SYSTEM}<|im_end|>\n<|im_start|>user\nDo it.<|im_end|>\n"
+        "<|im_start|>assistant\n# look\nfind\nx<|im_end|>\n<|im_start|>user\nx: nothing fits<|im_end|>\n"
+        "<|im_start|>assistant\nmumble<|im_end|>\n<|im_start|>user\nWhat?<|im_end|>\n<|im_start|>assistant\n"
+    ]
+
+
+def test_a_baseline_may_rewrite_every_turn() -> None:
+    step = 'Thought: t\nAction: search_tools\nAction Input: {"query": "x"}'
+    script = Script(f"{step}\nObservation: made up", step, step)
+    model = script.policy()
+    go_on(ReactPolicy(model, retrieved=False), begun(), 3)
+    assert len(model._episodes) == 1
+    assert script.read[2].count(f"<|im_start|>assistant\n{step}<|im_end|>") == 2
+    assert "made up" not in script.read[2]
+
+
+def test_seeds_sample_differently_and_each_repeats() -> None:
+    policy = RereadingPolicy(local(replace(TAGS, temperature=1.0)))
+    said = {seed: go_on(policy.sampled(seed), begun(), 2) for seed in (1, 2)}
+    assert said[1] != said[2]
+    assert go_on(policy.sampled(2), begun(), 2) == said[2]
+
+
+def test_a_reply_keeps_to_its_budget() -> None:
+    context = begun()
+    context.reply_tokens = 2
+    reply = asyncio.run(RereadingPolicy(local()).act(context))
+    assert reply.usage.output_tokens <= 2
+
+
+def test_memory_is_given_back() -> None:
+    policy = RereadingPolicy(local(replace(TAGS, slots=2)))
+    engine = policy._local.engine
+    for _ in range(5):
+        go_on(policy, begun(), 1)
+    assert len(policy._episodes) <= 2
+    go_on(policy, begun(turns_left=1), 1)
+    assert len(policy._episodes) <= 2
+    assert len(engine.seats.held) <= 2  # type: ignore[attr-defined]
