@@ -1,6 +1,7 @@
 """ParaAct beside its ablations and the baselines: same tasks, same policy, same budget, same search, virtual clock.
 
-    python bench/baselines.py [--policy rules|oracle|local] [--tasks 100] [--json | --markdown] [--catalog PATH]
+    python bench/baselines.py [--policy rules|oracle|local] [--model-dir DIR] [--adapter DIR] [--tasks 100]
+                              [--json | --markdown] [--catalog PATH]
 
 Every paradigm plays the same tasks of ToolEnv's unseen providers. A turn is charged as `evaluate.baselines.priced`
 says, the same for all; the one retrieval that ETE gets costs nothing. Printed for every set of tasks and paradigm:
@@ -31,6 +32,7 @@ from statistics import fmean
 from paraagent.agent.policies.oracle import OraclePolicy
 from paraagent.agent.policies.rules import RulesPolicy
 from paraagent.agent.settings import Settings
+from paraagent.cli.config import RunConfig, is_general, local_config
 from paraagent.cli.world import World, open_world, take_tasks
 from paraagent.env.shapes import Dials
 from paraagent.env.task import Task
@@ -45,6 +47,8 @@ from paraagent.types import Policy, TaskKind
 
 PolicyFor = Callable[[Item], Policy]
 Figures = dict[str, float]
+SLOTS = 32
+"""Episodes played at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ class Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", choices=("rules", "oracle", "local"), default="rules")
-    parser.add_argument("--adapter", help="folder of the adapter of --policy local")
+    parser.add_argument("--model-dir", help="folder of the model of --policy local; the embedded one unless given")
+    parser.add_argument("--adapter", help="folder of its adapter; the one that comes with it unless given, or none")
     parser.add_argument("--tasks", type=int, default=100, help="tasks of each set")
     parser.add_argument("--only", default="", help="sets whose names begin so")
     parser.add_argument("--seed", type=int, default=0)
@@ -98,7 +103,12 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     world = open_world(options.catalog)
-    policy_for = chooser(options.policy, options.adapter)
+    config = RunConfig(policy=options.policy, model_dir=options.model_dir, adapter=options.adapter)
+    if is_general(config):
+        parser.error(
+            "a general model is compared by `paraagent eval --paradigm`; here a policy that speaks ParaAct is"
+        )
+    policy_for = chooser(config)
     cells = [cell for cell in CELLS if cell.name.startswith(options.only)]
     found: dict[str, dict[str, list[Row]]] = {}
     for cell in cells:
@@ -113,14 +123,14 @@ def main() -> None:
         print(sensitivity(found, markdown=options.markdown))
 
 
-def chooser(name: str, adapter: str | None) -> PolicyFor:
+def chooser(config: RunConfig) -> PolicyFor:
     """Return which policy plays an item."""
-    if name == "oracle":
+    if config.policy == "oracle":
         return lambda item: OraclePolicy([item.task])
-    if name == "local":
-        from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+    if config.policy == "local":
+        from paraagent.agent.policies.local import LocalPolicy
 
-        local = LocalPolicy.open(LocalConfig(adapter=adapter))
+        local = LocalPolicy.open(local_config(config, SLOTS))
         local.timed = False  # its turns are priced like any other
         return lambda item: local
     rules = RulesPolicy()
@@ -132,7 +142,7 @@ async def play(world: World, tasks: Sequence[Task], way: Paradigm, policy_for: P
     bench = ToolEnvBenchmark(world.catalog, world.index, tasks, k=way.hits(5))
     settings = way.settings(Settings(durable=False))
     free = int(way.exploring == "retrieved")
-    slots = asyncio.Semaphore(32)
+    slots = asyncio.Semaphore(SLOTS)
 
     async def one(item: Item) -> Row:
         policy = PricedPolicy(adapt(policy_for(item), way, model=False), free_turns=free)

@@ -268,6 +268,7 @@ def test_wrong_requests_are_refused_in_one_line(where: list[str]) -> None:
         (["--turns", "0"], "at least 1"),
         (["--judge", "self"], "built-in policy cannot judge"),
         (["--policy", "http"], "needs --model"),
+        (["--tokens", "900"], "--tokens limits what a model reads and writes"),
     ):
         result = invoke("scale", *where, *options)
         assert result.exit_code == 2

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from paraagent.protocol.monitor import PlanMode
 from paraagent.types import JsonObject, Policy
 
 if TYPE_CHECKING:
+    from paraagent.agent.policies.local import LocalConfig
     from paraagent.agent.settings import Settings
     from paraagent.agent.toolboxes.opening import RealTools
     from paraagent.evaluate.arena import PolicyFor
@@ -27,6 +28,8 @@ class RunConfig:
     policy: str = "rules"
     model: str | None = None
     base_url: str | None = None
+    model_dir: str | None = None
+    adapter: str | None = None
     split: str = "test-unseen"
     kind: str = "all"
     limit: int = 70
@@ -64,6 +67,11 @@ class RunConfig:
         for text in self.auth:
             if "${" not in text:
                 raise UsageError("--auth takes SCHEME=${VARIABLE}: a secret belongs into the environment")
+        if self.max_tokens is not None:
+            refuse_tokens(self.policy, "--max-tokens")
+        if (self.max_money is not None or self.prices is not None) and self.policy != "http":
+            option = "--max-money" if self.max_money is not None else "--prices"
+            raise UsageError(f"{option} is about what an endpoint charges, and {self.policy} is none: name a --model")
 
     def to_json(self) -> JsonObject:
         return cast(JsonObject, msgspec.json.decode(msgspec.json.encode(self)))
@@ -103,8 +111,6 @@ class RunConfig:
         from paraagent.agent.prices import read_prices
         from paraagent.agent.settings import Settings
 
-        if self.prices is not None and self.model is None:
-            raise UsageError("--prices is a table of what models cost: name one with --model")
         price = read_prices(Path(self.prices)).of(self.model) if self.prices and self.model else None
         budget = Budget(
             turns=self.turns,
@@ -118,25 +124,108 @@ class RunConfig:
         return Settings(budget=budget, plan=cast(PlanMode, self.plan), durable=False)
 
 
+class PolicyOptions(Protocol):
+    """What the configs of all commands say about who plays."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def model_dir(self) -> str | None: ...
+    @property
+    def adapter(self) -> str | None: ...
+    @property
+    def temperature(self) -> float | None: ...
+
+
 @contextlib.asynccontextmanager
-async def open_policy(config: RunConfig, api_key_env: str) -> AsyncIterator[tuple[PolicyFor, list[str]]]:
-    """Yield the chooser of policies and the secrets that must not be recorded; fail early if a model is not there."""
+async def open_policy(
+    options: PolicyOptions, api_key_env: str, *, slots: int = 1
+) -> AsyncIterator[tuple[PolicyFor, list[str]]]:
+    """Yield the chooser of policies and the secrets that must not be recorded; fail early if a model is not there.
+
+    Args:
+        slots: episodes that a model on this machine holds in memory.
+    """
     from paraagent.evaluate.arena import oracle, same_policy
 
-    if config.policy == "http":
+    if options.policy == "http":
         from paraagent.agent.policies.http import HttpConfig, HttpPolicy
 
-        assert config.model is not None
+        assert options.model is not None
         settings = HttpConfig(
-            model=config.model, base_url=config.base_url, api_key_env=api_key_env, temperature=config.temperature
+            model=options.model, base_url=options.base_url, api_key_env=api_key_env, temperature=options.temperature
         )
         async with HttpPolicy(settings) as policy:
             await policy.check()
             yield same_policy(policy), list(policy.secrets)
-    elif config.policy == "oracle":
+    elif options.policy == "local":
+        from paraagent.agent.policies.local import LocalPolicy
+        from paraagent.agent.policies.rereading import RereadingPolicy
+
+        local: Policy = RereadingPolicy(LocalPolicy.open(local_config(options, slots)))
+        yield same_policy(local), []
+    elif options.policy == "oracle":
         yield oracle, []
     else:
         from paraagent.agent.policies.rules import RulesPolicy
 
         rules: Policy = RulesPolicy()
         yield same_policy(rules), []
+
+
+def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
+    """Return how a model on this machine is asked; what it writes in tags is longer, and so are its episodes."""
+    from paraagent.agent.engine.smollm2 import NAME
+    from paraagent.agent.policies.local import LocalConfig
+
+    dialect = dialect_of(options)
+    return LocalConfig(
+        model=options.model_dir or NAME,
+        adapter=options.adapter,
+        dialect=dialect,
+        temperature=options.temperature or 0.0,
+        max_tokens=1_024 if dialect == "tags" else 400,
+        max_length=16_384 if dialect == "tags" else 4_096,
+        slots=slots,
+    )
+
+
+def dialect_of(options: PolicyOptions) -> Literal["tags", "compact"]:
+    """Return what a model on this machine writes: what `paraagent.json` beside its weights says, if there is one.
+
+    Else a model with an adapter, or the embedded one, was trained for the compact dialect; any other reads prompts.
+
+    Raises:
+        UsageError: the file is not one that `train` writes.
+    """
+    from paraagent.agent.engine.smollm2 import NAME
+
+    for folder in filter(None, (options.adapter, options.model_dir)):
+        path = Path(folder) / "paraagent.json"
+        if path.is_file():
+            try:
+                return msgspec.json.decode(path.read_bytes(), type=_Trained).dialect
+            except (OSError, msgspec.DecodeError) as error:
+                raise UsageError(f"{path} does not say in which dialect the model was trained ({error})") from error
+    return "compact" if options.model_dir in (None, NAME) or options.adapter not in (None, "none") else "tags"
+
+
+def is_general(options: PolicyOptions) -> bool:
+    """Return whether a general language model plays, which is told by a prompt how to work."""
+    return options.policy == "http" or (options.policy == "local" and dialect_of(options) == "tags")
+
+
+def refuse_tokens(policy: str, option: str) -> None:
+    """Raise UsageError if a policy takes no tokens that `option` could limit."""
+    if policy not in ("http", "local"):
+        raise UsageError(f"{option} limits what a model reads and writes, and {policy} is none: leave it out")
+
+
+class _Trained(msgspec.Struct):
+    """What training keeps beside its result."""
+
+    dialect: Literal["tags", "compact"] = "compact"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from paraagent.cli import policies
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
 from paraagent.cli.eval_config import EvalConfig
@@ -32,6 +33,7 @@ class Policies(StrEnum):
     oracle = "oracle"
     empty = "empty"
     http = "http"
+    local = "local"
 
 
 _WHO, _RUN, _BENCH = "Who plays", "The run", "Only toolbench"
@@ -56,7 +58,7 @@ def evaluate(
     ] = False,
     policy: Annotated[
         Policies | None,
-        typer.Option(rich_help_panel=_WHO, help="oracle replays the solution; http if --model is given."),
+        typer.Option(rich_help_panel=_WHO, help="oracle replays the solution; http needs --model, local none."),
     ] = None,
     model: Annotated[str | None, typer.Option(rich_help_panel=_WHO, help="Model name at the endpoint.")] = None,
     base_url: Annotated[
@@ -65,6 +67,12 @@ def evaluate(
     api_key_env: Annotated[
         str, typer.Option(rich_help_panel=_WHO, help="Environment variable that holds the key.")
     ] = "OPENAI_API_KEY",
+    model_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", rich_help_panel=_WHO, help=policies.MODEL_DIR_HELP)
+    ] = None,
+    adapter: Annotated[
+        str | None, typer.Option(metavar="DIR", rich_help_panel=_WHO, help=policies.ADAPTER_HELP)
+    ] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=2.0, rich_help_panel=_WHO, help="Sampling temperature.")
     ] = None,
@@ -80,7 +88,9 @@ def evaluate(
     calls: Annotated[int, typer.Option(min=1, rich_help_panel=_RUN, help="Calls of an episode.")] = 100,
     top_k: Annotated[int, typer.Option(min=1, max=50, rich_help_panel=_RUN, help="Tools shown per search.")] = 5,
     seed: task_options.SeedOption = 0,
-    concurrency: Annotated[int, typer.Option(min=1, rich_help_panel=_RUN, help="Episodes in flight.")] = 8,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_RUN, help=policies.CONCURRENCY_HELP)
+    ] = None,
     fail_under: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, rich_help_panel=_RUN, help="Exit with 1 if the success rate is below this."),
@@ -124,11 +134,14 @@ def evaluate(
     from paraagent.cli.eval_open import open_benchmark
 
     out = Output(as_json)
+    who = policies.policy_of(policy and policy.value, model, model_dir, adapter)
     config = EvalConfig(
         benchmark=benchmark.value,
-        policy=(policy or (Policies.http if model else Policies.rules)).value,
+        policy=who,
         model=model,
         base_url=base_url,
+        model_dir=model_dir,
+        adapter=adapter,
         temperature=temperature,
         paradigm=paradigm,
         split=split,
@@ -161,7 +174,8 @@ def evaluate(
         out.finish(found)
     else:
         _show_search(found, out)
-        where = eval_play.Where(directory, api_key_env, overwrite, concurrency)
+        at_once = policies.episodes_at_once(concurrency, who)
+        where = eval_play.Where(directory, api_key_env, overwrite, at_once)
         played = eval_play.play(opened, config, where, out)
         eval_play.show(played, out)
         found |= _called(opened, played) if benchmark is Benchmarks.toolbench else {}

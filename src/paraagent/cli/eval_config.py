@@ -28,6 +28,8 @@ class EvalConfig:
     policy: str = "rules"
     model: str | None = None
     base_url: str | None = None
+    model_dir: str | None = None
+    adapter: str | None = None
     temperature: float | None = None
     paradigm: str = "paraact"
     split: str | None = None
@@ -47,10 +49,6 @@ class EvalConfig:
     writes: float | None = None
     backend: str | None = None
     backend_url: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.policy == "http" and not self.model:
-            raise UsageError("--policy http needs --model (and --base-url for an endpoint of your own)")
 
     def check(self, *, search_only: bool, judged: bool) -> None:
         """Raise UsageError for an option that this benchmark does not have, or an unknown paradigm."""

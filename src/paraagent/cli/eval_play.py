@@ -15,7 +15,7 @@ from rich.table import Table
 
 from paraagent.cli.eval_config import EvalConfig
 from paraagent.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, Output
-from paraagent.errors import EnvironmentFault
+from paraagent.errors import EnvironmentFault, UsageError
 from paraagent.types import JsonObject, Policy
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def play(opened: Opened, config: EvalConfig, where: Where, out: Output) -> Playe
             views[name] = view
             board.done(name, view)
 
-        async with _policy(opened.benchmark, config, where.api_key_env) as (policy_for, secrets):
+        async with _policy(opened.benchmark, config, where) as (policy_for, secrets):
             directory.prepare(config.to_json(), overwrite=where.overwrite)
             ready = episodes(
                 opened.benchmark,
@@ -171,10 +171,10 @@ def check(opened: Opened, config: EvalConfig, out: Output) -> None:
 
 @contextlib.asynccontextmanager
 async def _policy(
-    benchmark: Benchmark, config: EvalConfig, api_key_env: str
+    benchmark: Benchmark, config: EvalConfig, where: Where
 ) -> AsyncIterator[tuple[PolicyForItem, list[str]]]:
     """Yield the chooser of policies, adapted to the paradigm, and the secrets that must not be recorded."""
-    from paraagent.cli.config import RunConfig, open_policy
+    from paraagent.cli.config import is_general, open_policy
     from paraagent.evaluate.baselines.paradigm import adapt
     from paraagent.evaluate.benchmarks.replays import EmptyPolicy
 
@@ -184,16 +184,16 @@ async def _policy(
     elif config.policy == "empty":
         yield lambda item: EmptyPolicy(), []
     else:
-        run = RunConfig(
-            policy=config.policy, model=config.model, base_url=config.base_url, temperature=config.temperature
-        )
-        async with open_policy(run, api_key_env) as (policy_for, secrets):
+        general = is_general(config)
+        if config.policy == "local" and general and way.dialect == "native":
+            raise UsageError("a model on this machine has no function calling of its own: use another --paradigm")
+        async with open_policy(config, where.api_key_env, slots=where.concurrency) as (policy_for, secrets):
             adapted: dict[int, Policy] = {}
 
             def choose(item: Item) -> Policy:
                 policy = policy_for(item.task)
                 if id(policy) not in adapted:
-                    adapted[id(policy)] = adapt(policy, way, model=config.policy == "http")
+                    adapted[id(policy)] = adapt(policy, way, model=general)
                 return adapted[id(policy)]
 
             yield choose, secrets

@@ -44,7 +44,7 @@ def tasks(
     arena = Arena(world.catalog, world.index, config.settings(), config.top_k, config.hostile_rate)
 
     async def play() -> Summary:
-        async with open_policy(config, api_key_env) as (policy_for, secrets):
+        async with open_policy(config, api_key_env, slots=concurrency) as (policy_for, secrets):
             directory.prepare(config.to_json(), overwrite=overwrite)
             with out.text.status(f"sampling {config.limit} tasks..."):
                 sampled, _ = take_tasks(world, cast(Split, config.split), kinds, config.seed, config.limit, dials)

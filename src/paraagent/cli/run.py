@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paraagent.cli import play, real_tools
+from paraagent.cli import play, policies, real_tools
 from paraagent.cli import request as request_command
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
@@ -22,6 +22,7 @@ class PolicyName(StrEnum):
     rules = "rules"
     oracle = "oracle"
     http = "http"
+    local = "local"
 
 
 class PlanName(StrEnum):
@@ -36,7 +37,7 @@ def run(
     ] = None,
     policy: Annotated[
         PolicyName | None,
-        typer.Option(help="rules (built in, no model), oracle (knows the solution), http. http if --model is given."),
+        typer.Option(help="rules (built in, no model), oracle (knows the solution), http (--model), local."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model name at the endpoint.")] = None,
     base_url: Annotated[
@@ -44,6 +45,8 @@ def run(
         typer.Option(help="OpenAI-compatible endpoint, as http://127.0.0.1:8000/v1; default OPENAI_BASE_URL."),
     ] = None,
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
+    model_dir: policies.ModelDir = None,
+    adapter: policies.Adapter = None,
     temperature: Annotated[float | None, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = None,
     split: task_options.SplitOption = task_options.SplitName.test_unseen,
     kind: task_options.KindOption = "all",
@@ -73,7 +76,7 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="TOML or JSON table of what models cost; see docs/TOOLS.md.")
     ] = None,
     top_k: Annotated[int, typer.Option(min=1, max=50, help="Tools shown per search.")] = 5,
-    concurrency: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
+    concurrency: policies.Concurrency = None,
     fail_under: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Exit with 1 if the success rate is below this.")
     ] = None,
@@ -104,12 +107,13 @@ def run(
     world. A run of tasks that was stopped goes on with the same --out; a request goes on with `paraagent resume`.
     """
     out = Output(as_json)
-    if policy is None:
-        policy = PolicyName.http if model else PolicyName.rules
+    who = policies.policy_of(policy and policy.value, model, model_dir, adapter)
     config = RunConfig(
-        policy=policy.value,
+        policy=who,
         model=model,
         base_url=base_url,
+        model_dir=model_dir,
+        adapter=adapter,
         split=split.value,
         kind=kind,
         limit=limit,
@@ -143,17 +147,16 @@ def run(
         allow_private=allow_private,
         with_catalog=with_catalog,
     )
-    if policy is PolicyName.http and not model:
-        raise UsageError("--policy http needs --model (and --base-url for an endpoint of your own)")
     directory = out_dir or _fresh_directory()
     if request is not None:
-        if policy is PolicyName.oracle:
-            raise UsageError("the oracle only knows sampled tasks: use --policy rules or http for a request")
+        if who == "oracle":
+            raise UsageError("the oracle only knows sampled tasks: use --policy rules, http or local for a request")
         request_command.play(request, config, api_key_env, directory, overwrite, catalog, out)
         return
     if config.real_tools():
         raise UsageError('real tools need a request to work on: paraagent run "what to do" --mcp ...')
-    summary = play.tasks(config, api_key_env, directory, overwrite, concurrency, catalog, out)
+    at_once = policies.episodes_at_once(concurrency, who)
+    summary = play.tasks(config, api_key_env, directory, overwrite, at_once, catalog, out)
     if fail_under is not None and summary.overall.success < fail_under:
         out.text.print(f"success {summary.overall.success:.3f} is under {fail_under}", style="red")
         raise typer.Exit(EXIT_FAILED)

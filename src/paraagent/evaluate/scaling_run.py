@@ -41,6 +41,8 @@ class ScaleConfig:
     policy: str = "rules"
     model: str | None = None
     base_url: str | None = None
+    model_dir: str | None = None
+    adapter: str | None = None
     temperature: float | None = None
     slips: float = 0.0
     split: str = "validation"

@@ -1,0 +1,40 @@
+"""Who plays, as `run`, `eval` and `scale` are told: which policy their options name, and options that all share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paraagent.errors import UsageError
+
+MODEL_DIR_HELP = "Folder of a causal language model to run on this machine; SmolLM2-135M unless given."
+ADAPTER_HELP = "Its adapter, as `train` leaves it; the one that comes with it unless given, `none` for none."
+CONCURRENCY_HELP = "Episodes in flight; 8 unless given, 32 for a model on this machine."
+
+ModelDir = Annotated[str | None, typer.Option("--model-dir", metavar="DIR", help=MODEL_DIR_HELP)]
+Adapter = Annotated[str | None, typer.Option("--adapter", metavar="DIR", help=ADAPTER_HELP)]
+Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help=CONCURRENCY_HELP)]
+
+
+def policy_of(policy: str | None, model: str | None, model_dir: str | None, adapter: str | None) -> str:
+    """Return who plays: the policy that is named, else the one that the options are for, `rules` if there are none.
+
+    Raises:
+        UsageError: the options belong to different policies, or one is missing.
+    """
+    own = "--model-dir" if model_dir else "--adapter" if adapter else None
+    if own and model:
+        raise UsageError(f"{own} is for a model on this machine, --model for one at an endpoint: leave one out")
+    if own and policy not in (None, "local"):
+        raise UsageError(f"{own} is for --policy local, not for {policy}: leave one out")
+    if policy == "local" and model:
+        raise UsageError("--policy local takes a model's folder: name it with --model-dir, not --model")
+    if policy == "http" and not model:
+        raise UsageError("--policy http needs --model (and --base-url for an endpoint of your own)")
+    return policy or ("local" if own else "http" if model else "rules")
+
+
+def episodes_at_once(concurrency: int | None, policy: str) -> int:
+    """Return how many episodes are in flight: a model on this machine writes many for the price of a few."""
+    return concurrency or (32 if policy == "local" else 8)
