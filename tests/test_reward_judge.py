@@ -13,7 +13,8 @@ from chat_server import BROKEN, MODEL, Answer, ChatServer, failure
 from paraagent.agent.context import Context
 from paraagent.agent.policies.http import HttpConfig, HttpPolicy
 from paraagent.errors import EnvironmentFault
-from paraagent.reward.judge import Judge, Judgement, Unjudged, read_judgement
+from paraagent.reward.asking import Unjudged
+from paraagent.reward.judge import Judge, Judgement, read_judgement
 from paraagent.reward.judge_prompt import RESULT_CAP, WORK_CAP, case
 from paraagent.reward.score import score
 from paraagent.trace.events import CallEnd, EpisodeEnd, EpisodeStart, TurnText

@@ -10,7 +10,8 @@ import pytest
 
 from paraagent.env.task import GoldCall, GoldSlot, Task
 from paraagent.errors import ModelError, TraceError
-from paraagent.reward.judge import Judgement, Unjudged
+from paraagent.reward.asking import Unjudged
+from paraagent.reward.judge import Judgement
 from paraagent.reward.needs import needs
 from paraagent.reward.record import Reward
 from paraagent.reward.rules import DEFAULT, REFERENCE, Rules

@@ -17,8 +17,9 @@ from paraagent.errors import UsageError
 from paraagent.reward.rules import RulesName
 
 if TYPE_CHECKING:
+    from paraagent.reward.asking import Unjudged
     from paraagent.reward.audit import Audit
-    from paraagent.reward.judge import Judgement, Unjudged
+    from paraagent.reward.judge import Judgement
     from paraagent.reward.record import PhaseReward, Reward, Term
     from paraagent.trace.view import EpisodeView
 

@@ -8,22 +8,18 @@ cannot be judged masks the episode and is never a verdict. Limits: a judge has n
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from paraagent.agent.context import Context
-from paraagent.errors import EnvironmentFault, ModelError
-from paraagent.reward.judge_prompt import AGAIN, case
+from paraagent.reward.asking import Asker, Unjudged
+from paraagent.reward.judge_prompt import case
 from paraagent.trace.plain import one_line
 from paraagent.trace.view import EpisodeView
-from paraagent.types import Message, Policy
+from paraagent.types import Policy
 
 Verdict = Literal["YES", "PARTIAL", "NO"]
 """All, at least half, or less of what was counted."""
@@ -82,15 +78,6 @@ class Judgement:
         return f"judged: {verdicts} ({self.reason})"
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
-    """Why there is no judgement; the episode is masked."""
-
-    failure_kind: str
-    """`judge_failed`, `judge_unparseable` or `not_judged`."""
-    reason: str
-
-
 class Judge:
     """Asks a model.
 
@@ -100,8 +87,7 @@ class Judge:
     """
 
     def __init__(self, model: Policy, cache: Path | None = None) -> None:
-        self._model = model
-        self._cache = cache
+        self._asker = Asker(model, Judgement, read_judgement, cache)
 
     async def judge(self, view: EpisodeView) -> Judgement | Unjudged:
         """Judge one finished episode; never raises for what the model does.
@@ -113,35 +99,15 @@ class Judge:
         if not answer or (len(answer.split()) <= 4 and _REFUSAL.search(answer)):
             return Judgement("NO", "NO", "NO", "no answer" if not answer else "the answer only declines")
         messages = case(view)
-        path = self._path(messages)
-        if path is not None and (known := _read(path)) is not None:
+        if (known := self._asker.known(messages)) is not None:
             return known
-        judged = await self._ask(messages)
+        judged = await self._asker.ask(messages)
         if isinstance(judged, Judgement) and judged.contradictory:
-            second = await self._ask(case(view, contradicted=True))
+            second = await self._asker.ask(case(view, contradicted=True))
             judged = replace(second, rejudged=True) if isinstance(second, Judgement) else judged
-        if path is not None and isinstance(judged, Judgement):
-            _write(path, judged)
+        if isinstance(judged, Judgement):
+            self._asker.keep(messages, judged)
         return judged
-
-    async def _ask(self, messages: Sequence[Message]) -> Judgement | Unjudged:
-        """Ask, and once more if the reply cannot be read."""
-        told = list(messages)
-        try:
-            for _ in range(2):
-                reply = await self._model.act(Context("", messages=told))
-                if (judged := read_judgement(reply.text)) is not None:
-                    return judged
-                told += [Message("assistant", reply.text), Message("user", AGAIN)]
-        except ModelError as error:
-            return Unjudged("judge_failed", f"the judge could not be asked: {error}")
-        return Unjudged("judge_unparseable", f"the judge gave no verdicts: {one_line(reply.text, 120)}")
-
-    def _path(self, messages: Sequence[Message]) -> Path | None:
-        if self._cache is None:
-            return None
-        content = "\n".join([self._model.name, *(message.content for message in messages)])
-        return self._cache / f"{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}.json"
 
 
 def read_judgement(text: str) -> Judgement | None:
@@ -152,20 +118,3 @@ def read_judgement(text: str) -> Judgement | None:
         return None
     reason = _REASON.search(said)
     return msgspec.convert(dict(found) | {"reason": one_line(reason[1], 300) if reason else ""}, Judgement)
-
-
-def _read(path: Path) -> Judgement | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Judgement)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _write(path: Path, judged: Judgement) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(asdict(judged)))
-        part.replace(path)
-    except OSError as error:
-        raise EnvironmentFault(f"{path}: cannot keep the judgement there ({error.strerror})") from error

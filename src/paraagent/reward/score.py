@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paraagent.reward.judge import Judgement, Unjudged
+from paraagent.reward.asking import Unjudged
+from paraagent.reward.judge import Judgement
 from paraagent.reward.needs import needs, task_of
 from paraagent.reward.phase import phase_level, reward_phases
 from paraagent.reward.record import Levels, Reward, TurnReward

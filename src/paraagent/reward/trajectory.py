@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from paraagent.env.task import Task
 from paraagent.env.verify import matched
-from paraagent.reward.judge import Judgement, Unjudged
+from paraagent.reward.asking import Unjudged
+from paraagent.reward.judge import Judgement
 from paraagent.reward.needs import Needs
 from paraagent.reward.penalties import penalties
 from paraagent.reward.record import Term, TrajectoryReward

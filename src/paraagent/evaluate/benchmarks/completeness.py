@@ -9,21 +9,18 @@ Limits: there is no reference answer; results of a simulator count as real.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from paraagent.agent.context import Context
-from paraagent.errors import EnvironmentFault, ModelError
-from paraagent.protocol.jsontext import write_json
-from paraagent.reward.judge_prompt import case
+from paraagent.reward.asking import Asker, Unjudged
+from paraagent.reward.judge_prompt import case, fenced
 from paraagent.trace.plain import one_line
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject, Message, Policy
@@ -61,8 +58,6 @@ contradicts it. Values that look made up by a simulator count as real. A result 
 - unsure: the work shown is cut short at just the place you need.
 {_REPLY}"""
 
-_AGAIN = "That was not the JSON object that was asked for. Reply with that object and nothing else."
-
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
@@ -83,8 +78,8 @@ class CompletenessJudge:
     """
 
     def __init__(self, model: Policy, cache: Path | None = None) -> None:
-        self._model = model
-        self._cache = cache
+        self._first = Asker(model, Completeness, partial(read_status, stage=1), cache)
+        self._second = Asker(model, Completeness, partial(read_status, stage=2), cache)
 
     async def judge(self, view: EpisodeView) -> Completeness | None:
         """Judge one finished episode; None if the model could not be asked or gave no verdict.
@@ -94,37 +89,17 @@ class CompletenessJudge:
         """
         if not (view.answer or "").strip():
             return Completeness("unsolved", 0, "no answer")
-        first = await self._ask(
-            1, [Message("system", FIRST), _fenced({"request": view.request, "answer": view.answer})]
-        )
+        told = fenced({"request": view.request, "answer": view.answer})
+        first = await _ask(self._first, [Message("system", FIRST), Message("user", told)])
         if first is None or first.status != "unsure":
             return first
-        return await self._ask(2, [Message("system", SECOND), case(view)[1]])
+        return await _ask(self._second, [Message("system", SECOND), case(view)[1]])
 
-    async def _ask(self, stage: int, messages: Sequence[Message]) -> Completeness | None:
-        """Ask, and once more if the reply cannot be read."""
-        path = self._path(messages)
-        if path is not None and (known := _read(path)) is not None:
-            return known
-        told = list(messages)
-        for _ in range(2):
-            try:
-                reply = await self._model.act(Context("", messages=told))
-            except ModelError:
-                return None
-            found = read_status(reply.text, stage)
-            if found is not None:
-                if path is not None:
-                    _write(path, found)
-                return found
-            told += [Message("assistant", reply.text), Message("user", _AGAIN)]
-        return None
 
-    def _path(self, messages: Sequence[Message]) -> Path | None:
-        if self._cache is None:
-            return None
-        content = "\n".join([self._model.name, *(message.content for message in messages)])
-        return self._cache / f"{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}.json"
+async def _ask(asker: Asker[Completeness], messages: Sequence[Message]) -> Completeness | None:
+    """Return the verdict that is known or that is given now; None if there is none."""
+    found = await asker.verdict(messages)
+    return None if isinstance(found, Unjudged) else found
 
 
 def read_status(text: str, stage: int) -> Completeness | None:
@@ -151,27 +126,3 @@ def rates(verdicts: Iterable[Completeness | None]) -> JsonObject:
         "solved_rate": counts["solved"] / judged,
         "pass_rate": passed / judged,
     }
-
-
-def _fenced(document: JsonObject) -> Message:
-    """Return a document between two marks that are a hash of it, so that no text in it can end it."""
-    line = write_json(document)
-    mark = f"CASE-{hashlib.blake2b(line.encode(), digest_size=8).hexdigest()}"
-    return Message("user", f"The case stands between the two marks {mark}.\n{mark}\n{line}\n{mark}")
-
-
-def _read(path: Path) -> Completeness | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Completeness)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _write(path: Path, verdict: Completeness) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(asdict(verdict)))
-        part.replace(path)
-    except OSError as error:
-        raise EnvironmentFault(f"{path}: cannot keep the verdict there ({error.strerror})") from error
