@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,20 @@ def test_each_selector_chooses_as_it_says() -> None:
     assert choose("majority", [GOOD, BAD, BAD]) == 0
     with pytest.raises(ValueError, match="nothing to choose"):
         choose("random", [])
+
+
+def test_pairs_choose_the_sample_that_wins_most_and_of_equals_the_earliest() -> None:
+    a = Sample(True, "a", number=0, beats={2: 1.0})
+    twin = Sample(True, "a", number=1, beats={2: 0.5})
+    b = Sample(False, "b", number=2, beats={0: 0.0, 1: 0.5})
+    assert choose("pairs", [a, twin, b]) == 1
+    assert choose("pairs", [b, twin]) == 0  # a tie
+    assert choose("pairs", [twin, b]) == 1
+    assert choose("pairs", [replace(b, beats={}), a]) == 1
+    assert choose("pairs", [BAD, GOOD]) == 0
+    many = [replace(a, number=n, beats={3: 0.5}) for n in range(3)]
+    crowded = Sample(False, "b", number=3, beats={0: 0.5, 1: 0.5, 2: 0.0})
+    assert choose("pairs", [*many, crowded]) == 1  # more comparisons are no merit
 
 
 def test_no_answer_is_never_the_majority() -> None:
@@ -132,6 +147,14 @@ def test_a_judge_counts_only_if_it_judged_every_answer() -> None:
     assert "judge" in {one.name for one in measure({"a": [GOOD, BAD]}, {}).parallel}
     with pytest.raises(ValueError, match="same number"):
         measure({"a": [GOOD], "b": [GOOD, GOOD]}, {})
+
+
+def test_pairs_count_only_if_a_pair_was_judged() -> None:
+    tries = [replace(GOOD, number=0, beats={}), replace(BAD, number=1, beats={})]
+    assert "pairs" not in {one.name for one in measure({"a": tries}, {}).parallel}
+    tries = [replace(GOOD, number=0, beats={1: 1.0}), replace(BAD, number=1, beats={0: 0.0})]
+    found = measure({"a": tries}, {})
+    assert [gap.against_oracle.first for gap in found.gaps if gap.selector == "pairs"] == [1.0]
 
 
 def test_evidence_is_full_for_an_answer_that_its_results_bear_out() -> None:
@@ -260,6 +283,45 @@ def test_a_model_is_sampled_and_can_judge_itself(where: list[str]) -> None:
     assert found["config"]["temperature"] == 0.7
     assert found["parallel"][0]["points"][0]["tokens"]["value"] > 0
     assert asked
+
+
+def test_a_model_compares_its_samples_in_pairs(where: list[str]) -> None:
+    judgement = '{"quality": "YES", "faithfulness": "YES", "utility": "YES", "reason": "fine"}'
+    answers = count(1)
+
+    def answer(request: dict[str, object]) -> Answer:
+        if "FIRST or SECOND" in str(request):
+            return Answer('{"reason": "it stands first", "better": "FIRST"}')
+        if "faithfulness" in str(request):
+            return Answer(judgement)
+        return Answer(f"<answer>It is {next(answers)} now.</answer>")
+
+    with ChatServer(answer) as server:
+        options = [
+            "--model",
+            MODEL,
+            "--base-url",
+            server.base_url,
+            "--judge",
+            "self",
+            "--samples",
+            "2",
+            "--turns",
+            "15",
+        ]
+        result = invoke("scale", *where, *options, "--json")
+        assert result.exit_code == 0, result.output
+        compared = [request for request in server.requests if "FIRST or SECOND" in str(request)]
+        assert invoke("scale", *where, *options).exit_code == 0
+        again = [request for request in server.requests if "FIRST or SECOND" in str(request)]
+        assert invoke("scale", *where, *options, "--no-pairs", "--json").exit_code == 0
+    found = json.loads(result.stdout)
+    (gap,) = [gap for gap in found["gaps"] if gap["selector"] == "pairs"]
+    assert {"value", "low", "high"} <= gap["against_oracle"]["difference"].keys()
+    assert [curve["name"] for curve in found["parallel"]][-3:] == ["judge", "pairs", "oracle"]
+    assert len(compared) == 4 * 2
+    assert again == compared
+    assert "pairs" in Path("out/report.md").read_text()
 
 
 def test_wrong_requests_are_refused_in_one_line(where: list[str]) -> None:

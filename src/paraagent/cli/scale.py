@@ -61,6 +61,9 @@ def scale(
         str | None, typer.Option(metavar="MODEL", help="Choose by this model's judgement, too; `self` for --model.")
     ] = None,
     judge_url: Annotated[str | None, typer.Option(help="The judge's endpoint; --base-url unless given.")] = None,
+    pairs: Annotated[
+        bool, typer.Option(help="Let the judge also compare the samples of a task two by two, in both orders.")
+    ] = True,
     split: task_options.SplitOption = task_options.SplitName.validation,
     kind: task_options.KindOption = "all",
     limit: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 42,
@@ -77,9 +80,9 @@ def scale(
     """Play the same tasks at growing budgets and several times over, and show what that brings.
 
     Sequential: more turns, tokens or rounds of checking for one sample. Parallel: of K samples one is chosen by
-    majority, by how well its answer is borne out (verifier), by a judge, or by the truth (oracle), against a random
-    one. Writes curves, plateau and verification gap as HTML, Markdown and JSON; every budget and sample is a run that
-    `paraagent report` reads.
+    majority, by how well its answer is borne out (verifier), by a judge (one by one, and in pairs), or by the truth
+    (oracle), against a random one. Writes curves, plateau and verification gap as HTML, Markdown and JSON; every
+    budget and sample is a run that `paraagent report` reads.
     An experiment that was stopped goes on if you name its --out again.
     """
     from paraagent.evaluate.scaling_run import Experiment, ScaleConfig
@@ -107,7 +110,8 @@ def scale(
     )
     grown = _sizes("--turns", turns), _sizes("--tokens", tokens), _sizes("--rounds", rounds)
     experiment = Experiment(base, samples, *grown)
-    judged_by = Judged(model if judge == _SELF else judge, judge_url or base_url, api_key_env, out_dir / "judged")
+    judge_model = model if judge == _SELF else judge
+    judged_by = Judged(judge_model, judge_url or base_url, api_key_env, out_dir / "judged", pairs)
     at_once = policies.episodes_at_once(concurrency, who)
     stage = Stage(experiment, out_dir, judged_by, api_key_env, at_once, overwrite, allow_incomplete)
     try:

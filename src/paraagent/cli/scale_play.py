@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -20,30 +20,33 @@ if TYPE_CHECKING:
     from paraagent.evaluate.scaling import Scaling
     from paraagent.evaluate.scaling_run import Cell, Experiment, PolicyFor
     from paraagent.reward.judge import Judge
+    from paraagent.reward.pairs import PairJudge
     from paraagent.trace.view import EpisodeView
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Who judges the samples; nobody without a model."""
+    """Who judges the samples, one by one and in pairs; nobody without a model."""
 
     model: str | None
     base_url: str | None
     api_key_env: str
     cache: Path
+    in_pairs: bool = True
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[Judge | None]:
+    async def open(self) -> AsyncIterator[tuple[Judge | None, PairJudge | None]]:
         from paraagent.agent.policies.http import HttpConfig, HttpPolicy
         from paraagent.reward.judge import Judge
+        from paraagent.reward.pairs import PairJudge
 
         if self.model is None:
-            yield None
+            yield None, None
             return
         config = HttpConfig(self.model, self.base_url, self.api_key_env, temperature=0.0)
         async with HttpPolicy(config) as asked:
             await asked.check()
-            yield Judge(asked, self.cache)
+            yield Judge(asked, self.cache), PairJudge(asked, self.cache) if self.in_pairs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,6 @@ class Stage:
         from paraagent.cli.world import dials_from, open_world, take_tasks
         from paraagent.evaluate import scaling_run
         from paraagent.evaluate.arena import Arena
-        from paraagent.evaluate.scaling import measure
 
         base = self.experiment.base
         world = open_world(catalog)
@@ -74,13 +76,26 @@ class Stage:
         arena = Arena(world.catalog, world.index, top_k=base.top_k)
         views = await self._play(tasks, arena, out)
         everywhere = scaling_run.complete(views, tasks, self.allow_incomplete)
+        return await self._measure(views, everywhere, out)
+
+    async def _measure(
+        self, views: Mapping[str, Mapping[str, EpisodeView]], tasks: Sequence[str], out: Output
+    ) -> Scaling:
+        from paraagent.evaluate import scaling_run
+        from paraagent.evaluate.scaling import measure
+
         cells = {}
-        async with self.judge.open() as judge:
+        async with self.judge.open() as (judge, pairs):
             for name, found in views.items():
                 asked = judge if name.startswith("sample-") else None
-                tried = [scaling_run.sample_of(found[task], asked) for task in everywhere]
-                cells[name] = dict(zip(everywhere, await asyncio.gather(*tried), strict=True))
-        return measure(scaling_run.samples_of(self.experiment, cells), scaling_run.budgets_of(self.experiment, cells))
+                tried = [scaling_run.sample_of(found[task], asked) for task in tasks]
+                cells[name] = dict(zip(tasks, await asyncio.gather(*tried), strict=True))
+            samples = scaling_run.samples_of(self.experiment, cells)
+            if pairs is not None:
+                samples = await scaling_run.compared(samples, views, pairs)
+                if missing := scaling_run.not_compared(samples):
+                    out.text.print(f"{missing} pairs of samples could not be judged: they count for neither")
+        return measure(samples, scaling_run.budgets_of(self.experiment, cells))
 
     async def _play(self, tasks: list[Task], arena: Arena, out: Output) -> Mapping[str, Mapping[str, EpisodeView]]:
         from paraagent.cli.config import open_policy

@@ -14,7 +14,8 @@ from paraagent.evaluate.scaling import Curve, Scaling
 _LEGEND = (
     "A choice is worth its expected success: where samples tie, their mean, and over all subsets of k samples. "
     "random takes any, majority the answer that agrees best with the others, verifier the one best borne out by its "
-    "own results, judge the one a model rates highest, oracle a solved one if there is any.",
+    "own results, judge the one a model rates highest, pairs the one a model prefers most often when it compares two "
+    "at a time, oracle a solved one if there is any.",
     "The plateau is the smallest budget from which no larger one is better beyond doubt: the paired 95 % interval of "
     "the gain holds 0. With few tasks it comes early.",
     "The verification gap is the oracle's success minus the chosen sample's; recovered is the part of the way from "

@@ -98,10 +98,15 @@ def measure(samples: Samples, budgets: Mapping[str, Mapping[float, Mapping[str, 
 
 
 def selectors(samples: Samples) -> list[Selector]:
-    """Return the selectors that can be used: a judge only where every sample with an answer was judged."""
+    """Return the selectors that can be used: a judge only where every sample with an answer was judged.
+
+    Comparisons need at least one that was judged.
+    """
     answered = [one for tries in samples.values() for one in tries if one.answer]
     judged = bool(answered) and all(one.judge is not None for one in answered)
-    return [selector for selector in SELECTORS if selector != "judge" or judged]
+    compared = any(one.beats for tries in samples.values() for one in tries)
+    usable = {"judge": judged, "pairs": compared}
+    return [selector for selector in SELECTORS if usable.get(selector, True)]
 
 
 def sequential(name: str, budgets: Mapping[float, Mapping[str, Sample]]) -> Curve:

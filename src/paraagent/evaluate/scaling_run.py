@@ -7,8 +7,10 @@ base budget. Limits: every larger budget plays anew, since an agent that sees it
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 from paraagent.agent.budget import Budget
@@ -21,6 +23,7 @@ from paraagent.evaluate.evidence import evidence
 from paraagent.evaluate.scaling import Samples
 from paraagent.evaluate.selecting import Sample
 from paraagent.reward.judge import Judge, Judgement
+from paraagent.reward.pairs import PairJudge
 from paraagent.trace.events import EpisodeEnd
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
@@ -179,6 +182,34 @@ async def sample_of(view: EpisodeView, judge: Judge | None = None) -> Sample:
     judged = await judge.judge(view) if judge is not None else None
     value = judged.value() if isinstance(judged, Judgement) else None if judge is None else 0.0
     return Sample(bool(view.success), (view.answer or "").strip(), view.measures.tokens, evidence(view), value)
+
+
+async def compared(
+    samples: Samples, cells: Mapping[str, Mapping[str, EpisodeView]], judge: PairJudge
+) -> dict[str, list[Sample]]:
+    """Return the samples with how each fared against those of its task that answer otherwise."""
+
+    async def one(task: str) -> list[Sample]:
+        tries = samples[task]
+        views = [cells[f"sample-{number}"][task] for number in range(1, len(tries) + 1)]
+        pairs = [(i, j) for i, j in combinations(range(len(tries)), 2) if tries[i].answer != tries[j].answer]
+        shares = await asyncio.gather(*(judge.compare(views[i], views[j]) for i, j in pairs))
+        beats: list[dict[int, float]] = [{} for _ in tries]
+        for (i, j), share in zip(pairs, shares, strict=True):
+            if share is not None:
+                beats[i][j], beats[j][i] = share, 1 - share
+        return [replace(each, number=n, beats=beats[n]) for n, each in enumerate(tries)]
+
+    return dict(zip(samples, await asyncio.gather(*map(one, samples)), strict=True))
+
+
+def not_compared(samples: Samples) -> int:
+    """Return how many pairs of samples with different answers have no verdict."""
+    return sum(
+        one.answer != other.answer and other.number not in (one.beats or {})
+        for tries in samples.values()
+        for one, other in combinations(tries, 2)
+    )
 
 
 def complete(
