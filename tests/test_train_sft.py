@@ -26,6 +26,7 @@ from paraagent.train import sft
 from paraagent.train.attention import block_attention, use_blocks
 from paraagent.train.config import SftConfig, sft_preset
 from paraagent.train.head import score
+from paraagent.train.model import spare_copies
 from paraagent.train.runs import RunFolder
 from paraagent.types import Message
 
@@ -55,7 +56,8 @@ def demo(number: int) -> Demo:
 
 def config(model: Path, data: Path, out: Path, **changes: object) -> SftConfig:
     values: dict[str, object] = {
-        "model": str(model), "batch": 2, "epochs": 0.75, "lr": 1e-2, "save_every": 2, "lora_rank": 4, "bf16": False, "micro_batch": 1
+        "model": str(model), "batch": 2, "epochs": 0.75, "lr": 1e-2, "save_every": 2, "lora_rank": 4, "bf16": False,
+        "micro_batch": 1,
     }  # fmt: skip
     return sft_preset("cpu-small", str(data), str(out), **(values | changes))
 
@@ -253,3 +255,34 @@ def test_scores_are_those_of_the_chosen_tokens() -> None:
     wanted = [every[row, place - 1, ids[row, place]].item() for row, place in ((0, 3), (0, 7), (1, 11))]
     assert scores.log_probs.tolist() == pytest.approx(wanted, abs=1e-5)
     assert (scores.entropy > 0).all()
+
+
+def test_fused_adapters_give_the_numbers_of_plain_ones() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    ids = torch.randint(3, 259, (1, 40))
+    found = []
+    for fused in (False, True):
+        model = get_peft_model(
+            tiny_model.model().bfloat16(), LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+        )
+        torch.manual_seed(0)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.data.normal_(0, 0.1)
+        if fused:
+            spare_copies(model)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(ids, labels=ids).loss
+        loss.backward()
+        with model.disable_adapter(), torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            bare = model(ids, labels=ids).loss
+        found.append((loss, bare, [p.grad for p in model.parameters() if p.requires_grad]))
+    (plain, plain_bare, plain_grads), (quick, quick_bare, quick_grads) = found
+    assert torch.allclose(plain, quick, rtol=1e-2)
+    assert torch.equal(plain_bare, quick_bare)
+    assert not torch.allclose(plain, plain_bare, rtol=1e-2)
+    for one, other in zip(plain_grads, quick_grads, strict=True):
+        cosine = torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), dim=0)
+        assert cosine > 0.99
+        assert float(other.norm() / one.norm()) == pytest.approx(1, abs=0.05)

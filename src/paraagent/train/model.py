@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from paraagent.agent.engine.load import load_model, resolve_folder
 from paraagent.errors import UsageError
+from paraagent.train.adapter import fuse
 from paraagent.train.attention import use_blocks
 from paraagent.train.config import Optimisation
 
@@ -73,7 +74,8 @@ def bare(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def spare_copies(model: torch.nn.Module) -> None:
-    """Let adapters leave it to autocast to cast what they read, which takes no copy in float32."""
+    """Let adapters make no copies of what they read, and no passes over it that can be spared."""
     for layer in model.modules():
         if hasattr(layer, "cast_input_dtype_enabled"):
-            layer.cast_input_dtype_enabled = False
+            layer.cast_input_dtype_enabled = False  # autocast does it
+            fuse(layer)

@@ -151,7 +151,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._began, self._first = time.monotonic(), state.global_step
         state.save_steps = args.save_steps  # a resumed run would keep that of its checkpoint
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         release_memory()
 
     def on_log(

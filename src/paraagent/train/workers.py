@@ -31,6 +31,9 @@ from paraagent.train.runs import release_memory
 
 _LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
 
+_TRIM_EVERY = 20
+"""Gradients after which a worker gives unused memory back."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredRow:
@@ -222,6 +225,7 @@ class _Duty:
         self._parameters = _trained(seat.model)
         self._places = list(_parts(gradient, self._parameters))
         self._log_probs = torch.zeros(0)
+        self._done = 0
 
     def score(self, rows: Sequence[tuple[list[int], list[bool]]], scoring: Scoring) -> list[tuple[list[float], ...]]:
         read = [ScoredRow(torch.tensor(ids), torch.tensor(chosen)) for ids, chosen in rows]
@@ -234,7 +238,9 @@ class _Duty:
         found = torch.autograd.grad(log_probs, self._parameters, torch.tensor(weights), allow_unused=True)
         for place, part in zip(self._places, found, strict=True):
             place.zero_() if part is None else place.copy_(part)
-        release_memory()
+        self._done += 1
+        if not self._done % _TRIM_EVERY:
+            release_memory()
 
     def perform(self, share: Any) -> Any:
         assert self._seat.perform is not None
