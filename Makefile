@@ -1,10 +1,13 @@
-# Two commands: `make run` sets everything up and runs the agent on held-out tasks; `make test` checks the project.
+# Two commands: `make run` sets everything up and runs the agent on held-out tasks; `make test` checks the project
+# (`make test-models` what needs PyTorch).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MODELS := .venv-models
+TORCH ?= torch
 RUN_DIR ?= runs/first
 
-.PHONY: run test check clean
+.PHONY: run test test-models clean
 
 run: $(VENV)/.installed
 	$(BIN)/paraagent catalog build
@@ -15,6 +18,16 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Models on this machine and training; PyTorch is large, so it has an environment of its own.
+test-models: $(MODELS)/.installed
+	$(MODELS)/bin/pytest tests/test_local_policy.py tests/test_rereading.py tests/test_cli_local.py tests/test_train_*.py
+
+$(MODELS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,train]'
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ParaAgent needs Python 3.11 or newer: set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -30,4 +43,4 @@ $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
