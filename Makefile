@@ -21,7 +21,7 @@ test: $(VENV)/.installed-dev
 
 # Models on this machine and training; PyTorch is large, so it has an environment of its own.
 test-models: $(MODELS)/.installed
-	$(MODELS)/bin/pytest tests/test_local_policy.py tests/test_rereading.py tests/test_cli_local.py tests/test_train_*.py
+	$(MODELS)/bin/pytest tests/test_local_policy.py tests/test_local_model.py tests/test_cli_local.py tests/test_train_*.py
 
 $(MODELS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(MODELS)

@@ -129,9 +129,11 @@ def chooser(config: RunConfig) -> PolicyFor:
         return lambda item: OraclePolicy([item.task])
     if config.policy == "local":
         from paraagent.agent.policies.local import LocalPolicy
+        from paraagent.agent.policies.model import LocalModel
 
-        local = LocalPolicy.open(local_config(config, SLOTS))
-        local.timed = False  # its turns are priced like any other
+        model = LocalModel.open(local_config(config, SLOTS))
+        model.timed = False  # its turns are priced like any other
+        local = LocalPolicy(model)
         return lambda item: local
     rules = RulesPolicy()
     return lambda item: rules

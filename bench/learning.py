@@ -31,7 +31,8 @@ from typing import get_args
 
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.smollm2 import cache_folder
-from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+from paraagent.agent.policies.local import LocalPolicy
+from paraagent.agent.policies.model import LocalConfig, LocalModel
 from paraagent.agent.policies.rules import RulesPolicy
 from paraagent.agent.settings import Settings
 from paraagent.cli.world import open_world, take_tasks
@@ -84,7 +85,7 @@ def _local(config: LocalConfig, threads: int) -> Policy:
     import torch
 
     torch.set_num_threads(threads)
-    return LocalPolicy.open(config)
+    return LocalPolicy(LocalModel.open(config))
 
 
 def train(options: argparse.Namespace) -> None:

@@ -34,7 +34,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel, 
 from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
 from paraagent.agent.engine.streams import Stream
-from paraagent.agent.policies.local import Dialect, EpisodePolicy, LocalConfig, LocalPolicy
+from paraagent.agent.policies.model import Dialect, EpisodePolicy, LocalConfig, LocalModel
 from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
 from paraagent.env.task import Task
@@ -81,7 +81,7 @@ def play_ours(
     dialect: Dialect,
 ) -> int:
     """Play all episodes; return how many tokens were sampled."""
-    policy = LocalPolicy.over(model, tokenizer, LocalConfig(dialect=dialect, slots=len(tasks)), timed=False)
+    policy = LocalModel.over(model, tokenizer, LocalConfig(dialect=dialect, slots=len(tasks)), timed=False)
     engine = policy.engine
     engine.__class__ = Forced
     engine.scripts = {}  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from paraagent.agent.context import Context
 from paraagent.agent.engine.chat import Chat
-from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+from paraagent.agent.policies.model import LocalConfig, LocalModel
 from paraagent.demos.demo import Demo
 from paraagent.protocol import compact
 from paraagent.protocol.flow import call_plan
@@ -78,7 +78,7 @@ def test_only_turns_to_be_learned_are_marked(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["compact", "tags"])
 def test_the_policy_reads_the_very_tokens_that_were_learned(dialect: str) -> None:
-    policy = LocalPolicy.over(tiny_model.model(), tiny_model.tokenizer(), LocalConfig(dialect=dialect, max_tokens=1))  # type: ignore[arg-type]
+    policy = LocalModel.over(tiny_model.model(), tiny_model.tokenizer(), LocalConfig(dialect=dialect, max_tokens=1))  # type: ignore[arg-type]
     made = row(demo(), policy.chat, dialect)  # type: ignore[arg-type]
     own = policy.episode()
     first = Context("r", list(demo().messages[:2]))

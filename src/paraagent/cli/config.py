@@ -15,7 +15,7 @@ from paraagent.protocol.monitor import PlanMode
 from paraagent.types import JsonObject, Policy
 
 if TYPE_CHECKING:
-    from paraagent.agent.policies.local import LocalConfig
+    from paraagent.agent.policies.model import LocalConfig
     from paraagent.agent.settings import Settings
     from paraagent.agent.toolboxes.opening import RealTools
     from paraagent.evaluate.arena import PolicyFor
@@ -164,9 +164,9 @@ async def open_policy(
             yield same_policy(policy), list(policy.secrets)
     elif options.policy == "local":
         from paraagent.agent.policies.local import LocalPolicy
-        from paraagent.agent.policies.rereading import RereadingPolicy
+        from paraagent.agent.policies.model import LocalModel
 
-        local: Policy = RereadingPolicy(LocalPolicy.open(local_config(options, slots)))
+        local: Policy = LocalPolicy(LocalModel.open(local_config(options, slots)))
         yield same_policy(local), []
     elif options.policy == "oracle":
         yield oracle, []
@@ -180,7 +180,7 @@ async def open_policy(
 def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
     """Return how a model on this machine is asked; what it writes in tags is longer, and so are its episodes."""
     from paraagent.agent.engine.smollm2 import NAME
-    from paraagent.agent.policies.local import LocalConfig
+    from paraagent.agent.policies.model import LocalConfig
 
     dialect = dialect_of(options)
     return LocalConfig(

@@ -142,14 +142,14 @@ class Stage:
 
 def _varying(policy_for: TaskPolicy, experiment: Experiment) -> PolicyFor:
     """Return the chooser of policies per sample: each draws by its own seed, and slips if that was asked for."""
-    from paraagent.agent.policies.rereading import RereadingPolicy
+    from paraagent.agent.policies.local import LocalPolicy
     from paraagent.evaluate.slips import SlippingPolicy
 
     rate, seed = experiment.base.slips, experiment.base.seed
 
     def choose(task: Task, sample: int) -> Policy:
         policy = policy_for(task)
-        if isinstance(policy, RereadingPolicy):
+        if isinstance(policy, LocalPolicy):
             policy = policy.sampled(sample)
         if rate:
             policy = SlippingPolicy(policy, rate, 1_000 * seed + sample)

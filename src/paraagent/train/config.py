@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from paraagent.agent.engine.smollm2 import NAME
-from paraagent.agent.policies.local import Dialect
+from paraagent.agent.policies.model import Dialect
 from paraagent.errors import UsageError
 from paraagent.reward.credit import Mode
 from paraagent.reward.rules import RulesName

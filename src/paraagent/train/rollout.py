@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.load import load_model, resolve_folder
-from paraagent.agent.policies.local import LocalConfig, LocalPolicy, Transcript
+from paraagent.agent.policies.model import LocalConfig, LocalModel, Transcript
 from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
 from paraagent.env.task import Task
@@ -100,7 +100,7 @@ class Player:
         if self._merged:
             dtype = "bfloat16" if config.optimisation.bf16 else "float32"
             asked = load_model(resolve_folder(config.model), dtype=dtype, device=str(model.device))  # type: ignore[arg-type]
-        self.policy = LocalPolicy.over(asked, tokenizer, _local_config(config), timed=False)
+        self.policy = LocalModel.over(asked, tokenizer, _local_config(config), timed=False)
 
     def __call__(self, share: Share) -> list[Sample]:
         """Play one episode per task, in order; the same weights, tasks and seeds give the same episodes."""
@@ -148,7 +148,7 @@ def _asking(model: PreTrainedModel) -> Iterator[None]:
         model.train(was)
 
 
-async def play(arena: Arena, policy: LocalPolicy, task: Task, rules: Rules, seed: str) -> Sample:
+async def play(arena: Arena, policy: LocalModel, task: Task, rules: Rules, seed: str) -> Sample:
     """Play and score one episode."""
     own, recorder = policy.episode(seed), Recorder()
     try:

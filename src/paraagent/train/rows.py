@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from paraagent.agent.engine.chat import Chat
-from paraagent.agent.policies.local import Dialect
+from paraagent.agent.policies.model import Dialect
 from paraagent.demos.demo import Demo
 from paraagent.protocol import compact
 from paraagent.protocol.flow import call_plan

@@ -1,6 +1,6 @@
 """Continuous batching: the turns of many concurrent episodes are written together, one token each per step.
 
-Place in the flow: layer 3, optional; `policies.local` sends it requests, training rolls out through the same object.
+Place in the flow: layer 3, optional; `policies.model` sends it requests, training rolls out through the same object.
 A `Stream` is one episode's token sequence. Its keys and values stay in a slot between turns, so a turn costs only its
 new tokens: prompt parts are read in the same forward passes in which other streams write.
 Results do not depend on who shares a batch, up to rounding. Everything runs in one event loop, so a run with virtual

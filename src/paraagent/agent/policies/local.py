@@ -1,244 +1,118 @@
-"""A model on this machine as a policy: any Hugging Face causal language model, many episodes at once.
+"""A model on this machine as a policy: it reads the history it is given, turn by turn, as an endpoint does.
 
-Place in the flow: layer 3, optional (`paraagent[local]`). All episodes share one `Engine`, which batches their turns.
-`LocalPolicy` is what `types.Policy` asks for; `episode()` gives one episode's part of it, which also tells exactly
-which tokens were read and written, for training. With the compact dialect the model reads and writes fewer tokens;
-the loop and the trace see the one grammar either way.
-Limits: an episode's tokens must fit the context; beyond it the policy has nothing to say, and the episode fails.
+Place in the flow: layer 3, optional (`paraagent[local]`); what `--policy local` plays. The past may be told otherwise
+than it was said: baselines rewrite it in their dialect, and an episode that goes on after a stop has turns that this
+process never wrote. A turn that stands as it was said keeps its tokens; what a history has in common with the last
+one is not computed again.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from paraagent.agent.engine.smollm2 import NAME
 from paraagent.protocol import compact
-from paraagent.types import JsonObject, Message, Reply, Usage
+from paraagent.protocol.grammar import parse
+from paraagent.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
-    from paraagent.agent.engine.chat import Chat
     from paraagent.agent.engine.sampling import Sampling
-    from paraagent.agent.engine.streams import Writer, Written
-
-Dialect = Literal["tags", "compact"]
-_REMEMBERED = 4096
-"""Episodes whose tokens `LocalPolicy.act` keeps; the oldest are forgotten first."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalConfig:
-    """Which model, and how it is asked; printed into traces."""
-
-    model: str = NAME
-    """Folder of a Hugging Face causal language model, or the name of the embedded default."""
-    adapter: str | None = None
-    """Folder of a PEFT adapter for it, or `none`; None takes the one that is shipped for the embedded default."""
-    dialect: Dialect = "compact"
-    temperature: float = 0.0
-    top_p: float = 1.0
-    max_tokens: int = 400
-    """Per turn."""
-    max_length: int = 4096
-    """Tokens of one episode at most, prompt included."""
-    slots: int = 32
-    """Episodes written at once; each takes memory for its keys and values."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    device: str | None = None
-    """`cpu` or `cuda`; None takes a GPU if there is one."""
-    seed: int = 0
-
-    def to_json(self) -> JsonObject:
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """One episode as token ids: what was read, what was sampled, and with which log-probabilities."""
-
-    prompt_ids: tuple[int, ...] = ()
-    """Up to where the first turn begins."""
-    completion_ids: tuple[int, ...] = ()
-    """Turns and what came back in between, up to the end of the last turn."""
-    logprobs: tuple[float, ...] = ()
-    """One per completion token; 0 where it was read."""
-    spans: tuple[tuple[int, int], ...] = ()
-    """Start and end of every turn in the completion."""
-
-    @property
-    def mask(self) -> list[int]:
-        """1 for every completion token that the model wrote."""
-        mask = [0] * len(self.completion_ids)
-        for start, end in self.spans:
-            mask[start:end] = [1] * (end - start)
-        return mask
-
-
-class LocalPolicy:
-    """Implements `types.Policy`.
-
-    Args:
-        engine: shared by all episodes; any that writes at the ends of streams.
-        config: how turns are sampled; its model, dtype and device say what the engine was opened with.
-        timed: charge the real time of a turn to the episode's clock; off where runs must repeat exactly.
-    """
-
-    def __init__(self, engine: Writer, chat: Chat, config: LocalConfig, *, timed: bool = True) -> None:
-        from paraagent.agent.engine.sampling import Sampling
-
-        self.engine = engine
-        self.chat = chat
-        self.config = config
-        self.name = f"local:{Path(config.adapter or config.model).name}"
-        stop = ("</answer>",) if config.dialect == "tags" else ()
-        self.sampling: Sampling = Sampling(config.temperature, config.top_p, config.max_tokens, stop)
-        self.timed = timed
-        self._episodes: OrderedDict[int, tuple[Context, EpisodePolicy]] = OrderedDict()
-
-    @classmethod
-    def open(cls, config: LocalConfig) -> LocalPolicy:
-        """Load the model.
-
-        Raises:
-            UsageError: the folder or adapter cannot be used.
-            EnvironmentFault: a package or the default model's download is missing.
-        """
-        from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_adapter, resolve_folder
-
-        folder, adapter = resolve_folder(config.model), resolve_adapter(config.model, config.adapter)
-        config = replace(config, adapter=str(adapter) if adapter else None)
-        tokenizer = load_tokenizer(folder)
-        model = load_model(folder, adapter=adapter, dtype=config.dtype, device=config.device)
-        return cls.over(model, tokenizer, config)
-
-    @classmethod
-    def over(cls, model: object, tokenizer: object, config: LocalConfig, *, timed: bool = True) -> LocalPolicy:
-        """Make the policy of a model that is loaded already, as one in training.
-
-        Raises:
-            UsageError: the architecture is not supported, or there is no chat template.
-        """
-        from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-        from paraagent.agent.engine.chat import Chat
-        from paraagent.agent.engine.engine import Engine
-
-        assert isinstance(tokenizer, PreTrainedTokenizerBase)
-        chat = Chat(tokenizer)
-        found: PreTrainedModel = model
-        positions = getattr(found.config, "max_position_embeddings", None) or config.max_length
-        declared = getattr(found.generation_config, "eos_token_id", None)
-        engine = Engine(
-            found,
-            tokenizer,
-            chat.stop_ids(declared),
-            slots=config.slots,
-            max_length=min(config.max_length, positions),
-        )
-        return cls(engine, chat, config, timed=timed)
-
-    def episode(self, seed: str | int | None = None) -> EpisodePolicy:
-        """Return the policy of one episode; equal seeds sample equal turns for equal prompts."""
-        return EpisodePolicy(self, self.config.seed if seed is None else seed)
-
-    async def act(self, context: Context) -> Reply:
-        """Write the next turn of the context's episode."""
-        known = self._episodes.pop(id(context), None)
-        own = known[1] if known else self.episode(f"{self.config.seed} {context.request}")
-        self._episodes[id(context)] = (context, own)
-        while len(self._episodes) > _REMEMBERED:
-            self._episodes.popitem(last=False)[1][1].close()
-        reply = await own.act(context)
-        if own.finished or context.turns_left == 1:
-            own.close()
-            self._episodes.pop(id(context), None)
-        return reply
+    from paraagent.agent.engine.streams import Stream
+    from paraagent.agent.policies.model import LocalModel
 
 
 @dataclass(slots=True)
-class _Turn:
-    start: int
-    written: Written
+class _Episode:
+    stream: Stream
+    said: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Tokens of the turns it wrote, by their texts."""
 
 
-class EpisodePolicy:
-    """One episode's part of a local policy; close it when the episode is over."""
+class LocalPolicy:
+    """Implements `types.Policy` on the engine of a local policy.
 
-    def __init__(self, policy: LocalPolicy, seed: str | int) -> None:
-        from paraagent.agent.engine.streams import Stream
+    Args:
+        local: which model is asked, and how.
+        seed: what turns are sampled by, if not the local policy's own seed; equal seeds sample equal turns.
+    """
 
-        self.name = policy.name
-        self.finished = False
-        """Whether the last turn was an answer."""
-        self._policy = policy
-        self._seed = seed
-        self._stream = Stream()
-        self._prompt = 0
-        self._seen = 0
-        self._turns: list[_Turn] = []
+    def __init__(self, local: LocalModel, seed: int | None = None) -> None:
+        self.name = local.name
+        self._local = local
+        self._seed = local.config.seed if seed is None else seed
+        self._episodes: OrderedDict[int, _Episode] = OrderedDict()
+
+    def sampled(self, seed: int) -> LocalPolicy:
+        """Return the same model, sampling by another seed."""
+        return LocalPolicy(self._local, seed)
 
     async def act(self, context: Context) -> Reply:
-        """Write the next turn; an empty one if the context is full."""
-        began = time.perf_counter()
-        stream, policy = self._stream, self._policy
-        cached = stream.cached
-        self._read(context.messages[self._seen :])
-        self._seen = len(context.messages) + 1  # the loop appends this turn
-        start = len(stream.tokens)
-        self._prompt = self._prompt or start
-        random = Random(f"{self._seed} {len(self._turns)}")
-        sampling = policy.sampling
-        if context.reply_tokens is not None:
-            sampling = replace(sampling, max_tokens=max(1, min(sampling.max_tokens, context.reply_tokens)))
-        written = await policy.engine.write(stream, sampling, random)
-        self._turns.append(_Turn(start, written))
-        text = policy.chat.text(written.tokens)
-        if policy.config.dialect == "compact":
-            text = compact.expand(text)
-        self.finished = "<answer>" in text
+        """Write the next turn; an empty one if the history fills the model's context."""
+        began, local = time.perf_counter(), self._local
+        key = id(context.exchanges)  # the same list all through an episode, also where messages are rewritten
+        own = self._episodes.pop(key, None) or _new()
+        own.stream.cached, own.stream.tokens[:] = self._read(own, context.messages)
+        start, cached = len(own.stream.tokens), own.stream.cached
+        random = Random(f"{self._seed} {context.request} {len(context.exchanges)}")
+        written = await local.engine.write(own.stream, self._sampling(context), random)
+        said = text = local.chat.text(written.tokens)
+        if local.config.dialect == "compact":
+            text = compact.expand(said)
+        own.said[text] = written.tokens
+        if "<answer>" in text or context.turns_left == 1:
+            local.engine.close(own.stream)
+        else:
+            self._keep(key, own)
         usage = Usage(start, len(written.tokens), min(cached, start))
-        return Reply(text, usage, time.perf_counter() - began if policy.timed else 0.0)
+        return Reply(text, usage, time.perf_counter() - began if local.timed else 0.0)
 
-    def close(self) -> None:
-        """Give the episode's memory back."""
-        self._policy.engine.close(self._stream)
+    def _keep(self, key: int, own: _Episode) -> None:
+        """Remember an episode between two turns, and give the memory of those that did not come back."""
+        self._episodes[key] = own
+        while len(self._episodes) > self._local.config.slots:
+            self._local.engine.close(self._episodes.popitem(last=False)[1].stream)
 
-    @property
-    def transcript(self) -> Transcript:
-        """What was read and written so far, as tokens."""
-        turns = [turn for turn in self._turns if turn.written.tokens]
-        if not turns:
-            return Transcript(tuple(self._stream.tokens))
-        end = turns[-1].start + len(turns[-1].written.tokens)
-        logprobs = [0.0] * (end - self._prompt)
-        spans = []
-        for turn in self._turns:
-            start = min(turn.start, end) - self._prompt
-            spans.append((start, start + len(turn.written.tokens)))
-            logprobs[start : spans[-1][1]] = turn.written.logprobs
-        tokens = self._stream.tokens
-        return Transcript(
-            tuple(tokens[: self._prompt]), tuple(tokens[self._prompt : end]), tuple(logprobs), tuple(spans)
-        )
+    def _sampling(self, context: Context) -> Sampling:
+        most, usual = context.reply_tokens, self._local.sampling
+        return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
 
-    def _read(self, messages: list[Message]) -> None:
-        """Append the tokens of new messages; own turns among them are there already."""
-        chat, tokens = self._policy.chat, self._stream.tokens
-        spoken = [message for message in messages if message.role != "assistant"]
-        if not tokens:
-            system = "\n".join(message.content for message in spoken if message.role == "system")
-            user = "\n".join(message.content for message in spoken if message.role == "user")
-            if self._policy.config.dialect == "compact":
-                system = compact.SYSTEM
-            tokens += chat.begin(system, user)
-            return
-        text = "\n".join(message.content for message in spoken)
-        if self._policy.config.dialect == "compact":
-            text = compact.observe(text)
-        last = self._turns[-1].written.tokens if self._turns else ()
-        tokens += chat.go_on(last[-1] if last else None, text)
+    def _read(self, own: _Episode, messages: Sequence[Message]) -> tuple[int, list[int]]:
+        """Return how much of the history is computed already, and the whole history as tokens."""
+        tokens, stream = self._tokens(own, messages), own.stream
+        pairs = enumerate(zip(tokens, stream.tokens[: stream.cached], strict=False))
+        common = next((place for place, (one, other) in pairs if one != other), stream.cached)
+        return min(common, len(tokens) - 1), tokens
+
+    def _tokens(self, own: _Episode, messages: Sequence[Message]) -> list[int]:
+        chat, compactly = self._local.chat, self._local.config.dialect == "compact"
+        first = next((place for place, one in enumerate(messages) if one.role == "assistant"), len(messages))
+        system = "\n".join(one.content for one in messages[:first] if one.role == "system")
+        user = "\n".join(one.content for one in messages[:first] if one.role == "user")
+        tokens = chat.begin(compact.SYSTEM if compactly else system, user)
+        for is_own, group in groupby(messages[first:], key=lambda one: one.role == "assistant"):
+            text = "\n".join(one.content for one in group)
+            if is_own:
+                tokens += own.said.get(text) or chat.turn(_compact(text) if compactly else text)
+            else:
+                tokens += chat.go_on(tokens[-1], compact.observe(text) if compactly else text)
+        return tokens
+
+
+def _new() -> _Episode:
+    from paraagent.agent.engine.streams import Stream
+
+    return _Episode(Stream())
+
+
+def _compact(text: str) -> str:
+    """Return a turn as the compact dialect writes it; one that does nothing stays as it is."""
+    try:
+        return compact.render(parse(text))
+    except ValueError:
+        return text

@@ -35,7 +35,7 @@ from paraagent.agent.budget import Budget
 from paraagent.agent.engine.chat import Chat
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
-from paraagent.agent.policies.local import LocalConfig, LocalPolicy
+from paraagent.agent.policies.model import LocalConfig, LocalModel
 from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
 from paraagent.env.task import Task
@@ -116,7 +116,7 @@ class ParaActAgentLoop(AgentLoopBase):  # type: ignore[misc]
             max_tokens=settings.get("max_tokens", 1536),
             max_length=length,
         )
-        policy = LocalPolicy(writer, Chat(self.tokenizer), config, timed=False)
+        policy = LocalModel(writer, Chat(self.tokenizer), config, timed=False)
         arena = _arena(settings.get("catalog"), settings.get("turns", 15))
         sample = await play(arena, policy, task, rules(settings.get("rules", "default")), task.id)
         transcript, limit = sample.transcript, self.rollout_config.response_length
