@@ -7,11 +7,16 @@ MODELS := .venv-models
 TORCH ?= torch
 RUN_DIR ?= runs/first
 
-.PHONY: run test test-models clean
+.PHONY: run run-local test test-models clean
 
 run: $(VENV)/.installed
 	$(BIN)/paraagent catalog build
 	$(BIN)/paraagent run --split test-unseen --limit 280 --policy rules --out $(RUN_DIR) --overwrite
+
+# The same with the embedded language model and the adapter that comes with it.
+run-local: $(MODELS)/.installed
+	$(MODELS)/bin/paraagent catalog build
+	$(MODELS)/bin/paraagent run --split test-unseen --limit 70 --policy local --out $(RUN_DIR)-local --overwrite
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--adapter", help="folder of its adapter; the one that comes with it unless given, or none")
     parser.add_argument("--tasks", type=int, default=100, help="tasks of each set")
     parser.add_argument("--only", default="", help="sets whose names begin so")
+    parser.add_argument("--ways", default="", help="paradigms by commas, paraact among them; all unless given")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--catalog", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -113,7 +114,8 @@ def main() -> None:
     found: dict[str, dict[str, list[Row]]] = {}
     for cell in cells:
         tasks, _ = take_tasks(world, "test-unseen", [cell.kind], options.seed, options.tasks, cell.dials)
-        found[cell.name] = {way.name: asyncio.run(play(world, tasks, way, policy_for)) for way in PARADIGMS}
+        ways = [way for way in PARADIGMS if not options.ways or way.name in options.ways.split(",")]
+        found[cell.name] = {way.name: asyncio.run(play(world, tasks, way, policy_for)) for way in ways}
         if not options.json:
             print(table(cell.name, found[cell.name], markdown=options.markdown), flush=True)
     if options.json:
@@ -212,6 +214,8 @@ def table(name: str, rows: dict[str, list[Row]], *, markdown: bool) -> str:
     heads += ["both solved: turns", "both solved: seconds", "ParaAct faster from"]
     lines = []
     for way in PARADIGMS:
+        if way.name not in rows:
+            continue
         found = figures(rows, way.name)
         lines.append(
             [
@@ -244,6 +248,8 @@ def sensitivity(found: dict[str, dict[str, list[Row]]], *, markdown: bool) -> st
     lines = []
     for name, rows in found.items():
         for way in ("paraact", "no-plans", "plan-execute", "native", "react-eae", "react-ete"):
+            if way not in rows:
+                continue
             cells = [figures(rows, way, price)["per_solved"] for price in prices]
             lines.append([f"{name}: {way}", *(f"{cell:.1f}" for cell in cells)])
     return f"\n{'### ' if markdown else ''}Other prices of a turn\n\n{grid([heads, *lines], markdown)}"

@@ -1,0 +1,44 @@
+"""The adapter that comes with the package is small, tells how it was made, and names no folder of the machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import paraagent
+
+FOLDER = Path(paraagent.__file__).parent / "agent" / "engine" / "adapters" / "smollm2-paraact"
+FILES = ("adapter_model.safetensors", "adapter_config.json", "paraagent.json", "record.json")
+
+pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="no adapter is shipped")
+
+
+def test_it_is_whole_and_small() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(FILES)
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 25_000_000
+
+
+def test_its_record_says_how_it_was_made() -> None:
+    record = json.loads((FOLDER / "record.json").read_text())
+    assert record["command"] == "python bench/adapter.py make"
+    assert len(record["demonstrations"]["sha256"]) == 64
+    assert record["training"]["settings"]["optimisation"]["lora_rank"] == 16
+    assert record["curve"][-1]["loss"] < record["curve"][0]["loss"]
+    assert record["evaluation"]["test_unseen"]["episodes"] >= 200
+
+
+def test_it_names_no_folder() -> None:
+    for name in FILES[1:]:
+        text = (FOLDER / name).read_text()
+        assert str(Path.home()) not in text
+        assert "/" not in json.loads((FOLDER / "adapter_config.json").read_text())["base_model_name_or_path"]
+
+
+def test_its_weights_are_those_of_the_default_model() -> None:
+    length = int.from_bytes((FOLDER / FILES[0]).open("rb").read(8), "little")
+    header = json.loads((FOLDER / FILES[0]).read_bytes()[8 : 8 + length])
+    shapes = {tuple(entry["shape"]) for name, entry in header.items() if name.endswith("q_proj.lora_A.weight")}
+    assert shapes == {(16, 576)}
+    assert {entry["dtype"] for name, entry in header.items() if name != "__metadata__"} == {"BF16"}
