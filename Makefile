@@ -28,15 +28,15 @@ test: $(VENV)/.installed-dev
 test-models: $(MODELS)/.installed
 	$(MODELS)/bin/pytest tests/test_local_policy.py tests/test_local_model.py tests/test_cli_local.py tests/test_train_*.py
 
-$(MODELS)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(MODELS)
+$(MODELS)/.installed: $(MODELS)/bin/python pyproject.toml
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,train]'
+	command -v npm >/dev/null 2>&1 || $(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[npm]'
 	touch $@
 
-$(VENV)/bin/python:
+%/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ParaAgent needs Python 3.11 or newer: set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $*
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .

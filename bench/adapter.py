@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -40,8 +41,11 @@ def make(options: argparse.Namespace) -> None:
     work.mkdir(parents=True, exist_ok=True)
     data, run = work / "demos.jsonl", RunFolder(work / "sft")
     if not data.exists():
-        paraagent(["demos", "make", "--out", str(data), *DEMOS.split()])
-    if not run.final.exists():
+        part = work / "demos.part.jsonl"
+        paraagent(["demos", "make", "--out", str(part), "--overwrite", *DEMOS.split()])
+        part.with_suffix(".md").rename(data.with_suffix(".md"))
+        part.rename(data)
+    if not (run.final / "paraagent.json").exists():
         resume = ["--resume"] if run.path.exists() else []
         paraagent(["train", "sft", str(data), "--out", str(run.path), *SFT.split(), *resume])
     options.run = run.path
@@ -74,20 +78,24 @@ def record(run: RunFolder, settings: JsonObject, policy: str) -> JsonObject:
     """Return how the adapter came about."""
     metrics = run.read_metrics()
     kept = ("step", "loss", "mean_token_accuracy", "reward", "success")
-    data = Path(str(settings.get("data", "")))
+    data = Path(str(settings["data"]))
     figures = json.loads(FIGURES.read_text())["policies"] if FIGURES.exists() else {}
     return {
         "command": "python bench/adapter.py make",
-        "demonstrations": {
-            "options": DEMOS,
-            "sha256": hashlib.sha256(data.read_bytes()).hexdigest() if data.is_file() else None,
-        },
-        "training": {"options": SFT, "settings": settings | {"data": data.name, "out": run.path.name}},
+        "demonstrations": {"options": made_by(data), "sha256": hashlib.sha256(data.read_bytes()).hexdigest()},
+        "settings": settings | {"data": data.name, "out": run.path.name},
         "steps": len(metrics),
         "curve": [{name: m[name] for name in kept if name in m} for m in metrics[_EVERY - 1 :: _EVERY]],
         "versions": {name: version(name) for name in ("paraagent", "torch", "transformers", "trl", "peft")},
         "evaluation": figures.get(policy),
     }
+
+
+def made_by(data: Path) -> str:
+    """Return the options that the demonstrations were made with, as their card tells."""
+    line = re.search(r"^- made by: `paraagent demos make (.*)`$", data.with_suffix(".md").read_text(), re.MULTILINE)
+    assert line is not None
+    return re.sub(r"--out \S+ ?|--overwrite ?", "", line[1]).strip()
 
 
 def write(name: str, content: JsonObject) -> None:

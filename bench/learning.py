@@ -56,6 +56,8 @@ def play(options: argparse.Namespace) -> None:
     world = open_world(options.catalog)
     kinds: list[TaskKind] = list(get_args(TaskKind)) if options.kind == "all" else options.kind.split(",")
     tasks, _ = take_tasks(world, options.split, kinds, options.seed, options.limit, Dials())
+    if options.name.startswith("sft") and options.adapter is None:
+        raise SystemExit(f"--name {options.name} needs --adapter")
     adapter = "none" if options.name == "base" else options.adapter
     config = LocalConfig(model=options.model, adapter=adapter, slots=options.slots, max_tokens=256)
     policy: Policy = RulesPolicy() if options.name == "rules" else _local(config, options.threads)

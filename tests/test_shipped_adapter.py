@@ -24,7 +24,7 @@ def test_its_record_says_how_it_was_made() -> None:
     record = json.loads((FOLDER / "record.json").read_text())
     assert record["command"] == "python bench/adapter.py make"
     assert len(record["demonstrations"]["sha256"]) == 64
-    assert record["training"]["settings"]["optimisation"]["lora_rank"] == 16
+    assert record["settings"]["optimisation"]["lora_rank"] == 16
     assert record["curve"][-1]["loss"] < record["curve"][0]["loss"]
     assert record["evaluation"]["test_unseen"]["episodes"] >= 200
 

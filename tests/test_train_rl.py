@@ -242,6 +242,13 @@ def test_an_adapter_is_trained_on_and_is_the_reference(model: Path, catalog: Cat
         train(config(model, tmp_path / "fourth", adapter=str(tmp_path)), catalog)
 
 
+@pytest.mark.usefixtures("paid_for_text")
+def test_all_weights_are_held_to_a_reference(model: Path, catalog: Catalog, tmp_path: Path) -> None:
+    metrics = train(config(model, tmp_path / "run", steps=2, lora_rank=0, kl=0.1, lr=0.01), catalog)
+    assert metrics[0]["kl"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics[1]["kl"] > 1e-6  # type: ignore[operator]
+
+
 def test_an_episode_that_does_not_fit_is_no_crash(model: Path, catalog: Catalog, tmp_path: Path) -> None:
     metrics = train(config(model, tmp_path / "run", steps=1, max_length=64), catalog)
     assert metrics[0]["success"] == 0.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from paraagent.train.attention import block_attention, use_blocks
 from paraagent.train.config import SftConfig, sft_preset
 from paraagent.train.head import score
 from paraagent.train.model import spare_copies
+from paraagent.train.rows import Row
 from paraagent.train.runs import RunFolder
 from paraagent.types import Message
 
@@ -99,6 +102,12 @@ class Die(TrainerCallback):
     def on_step_end(self, args: object, state: object, control: object, **_: object) -> None:
         if state.global_step == self._step:  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Stop(Die):
+    def on_step_end(self, args: object, state: object, control: object, **_: object) -> None:
+        if state.global_step == self._step:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
 
 
 def killed(wanted: SftConfig, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +281,7 @@ def test_fused_adapters_give_the_numbers_of_plain_ones() -> None:
                 parameter.data.normal_(0, 0.1)
         if fused:
             spare_copies(model)
+            assert all("forward" in vars(layer) for layer in model.modules() if hasattr(layer, "lora_A"))
         with torch.autocast("cpu", torch.bfloat16):
             loss = model(ids, labels=ids).loss
         loss.backward()
@@ -286,3 +296,34 @@ def test_fused_adapters_give_the_numbers_of_plain_ones() -> None:
         cosine = torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), dim=0)
         assert cosine > 0.99
         assert float(other.norm() / one.norm()) == pytest.approx(1, abs=0.05)
+
+
+def test_two_processes_learn_what_one_does(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = config(model, data, tmp_path / "one", micro_batch=2, bf16=True)
+    train(wanted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    train(replace(wanted, out=str(tmp_path / "two")))
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=2e-2)
+    stopped, settle = replace(wanted, out=str(tmp_path / "stopped")), sft.settle
+    with monkeypatch.context() as patch:
+        patch.setattr(sft, "settle", lambda trainer, *rest: (settle(trainer, *rest), trainer.add_callback(Stop(3))))
+        with pytest.raises(KeyboardInterrupt):
+            train(stopped)
+    train(stopped, resume=True)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "two")
+
+
+def test_every_epoch_has_an_order_of_its_own() -> None:
+    rows = [Row([number] * (1 + number % 5), [1]) for number in range(40)]
+    ordered = sft._ordered([*rows], SftConfig("d", "o", epochs=2.0, batch=8))
+    first, second = ordered[:40], ordered[40:]
+    assert sorted(map(id, first)) == sorted(map(id, second)) == sorted(map(id, rows))
+    assert {id(row) for row in first[:8]} != {id(row) for row in second[:8]}
+    assert all(
+        len(one.input_ids) >= len(other.input_ids)
+        for start in range(0, 80, 8)
+        for one, other in pairwise(ordered[start : start + 8])
+    )

@@ -50,7 +50,7 @@ DialectOption = Annotated[
 ]
 Lr = Annotated[float | None, typer.Option("--lr", help="Learning rate.")]
 Rank = Annotated[int | None, typer.Option("--lora-rank", min=0, help="Rank of the adapter; 0 trains all weights.")]
-MicroBatch = Annotated[int | None, typer.Option(min=1, help="Rows per forward pass.")]
+MicroBatch = Annotated[int | None, typer.Option(min=1, help="Rows per backward pass.")]
 Checkpointing = Annotated[
     bool | None, typer.Option("--checkpointing/--no-checkpointing", help="Less memory for more time.")
 ]
@@ -205,11 +205,22 @@ def _prepare(threads: int | None, out: Output) -> None:
         torch.set_num_threads(threads)
 
 
+def _asked(run: RunFolder) -> str:
+    """Return the options that let the result of a run play."""
+    from paraagent.agent.engine.smollm2 import NAME
+
+    settings = run.settings()
+    if not (run.final / "adapter_config.json").is_file():
+        return f"--model-dir {run.final}"
+    named = "" if settings["model"] == NAME else f"--model-dir {settings['model']} "
+    return f"{named}--adapter {run.final}"
+
+
 def _train(out: Output, run: RunFolder, work: Callable[[Callable[[str], None]], Path]) -> None:
     began = time.monotonic()
     final = work(lambda text: out.text.print(text, markup=False, soft_wrap=True))
     metrics = run.read_metrics()
-    out.text.print(f"done: {final}   (ask it: paraagent run --policy local --adapter {final})", soft_wrap=True)
+    out.text.print(f"done: {final}   (ask it: paraagent run {_asked(run)})", soft_wrap=True)
     out.finish(
         {
             "final": str(final),

@@ -44,9 +44,9 @@ def fuse(layer: torch.nn.Module) -> None:
 
 def _forward(plain: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def forward(layer: Linear, x: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
-        if layer.disable_adapters or layer.merged or rest or named or len(layer.active_adapters) != 1:
+        name = layer.active_adapters[0] if len(layer.active_adapters) == 1 else ""
+        if layer.disable_adapters or layer.merged or rest or named or not _is_simple(layer, name):
             return plain(x, *rest, **named)
-        name = layer.active_adapters[0]
         weight = layer.get_base_layer().weight
         with torch.autocast("cpu", enabled=False):
             down = layer.lora_A[name].weight.to(weight.dtype)
@@ -56,3 +56,13 @@ def _forward(plain: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         return found.view(*x.shape[:-1], -1)
 
     return forward
+
+
+def _is_simple(layer: Linear, name: str) -> bool:
+    """Return whether an adapter is in the layer and adds nothing but its product."""
+    return (
+        name in layer.lora_A
+        and name not in layer.lora_variant
+        and isinstance(layer.lora_dropout[name], torch.nn.Identity)
+        and layer.lora_B[name].bias is None
+    )

@@ -30,10 +30,16 @@ def open_model(name: str, optimisation: Optimisation, adapter: str | None = None
     if optimisation.lora_rank == 0:
         raise UsageError("an adapter cannot be trained on with --lora-rank 0: merge it into the model first")
     try:
-        return PeftModel.from_pretrained(model, adapter, is_trainable=True)
+        found = PeftModel.from_pretrained(model, adapter, is_trainable=True)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).split("\n")[0][:200]
         raise UsageError(f"{adapter} holds no adapter that fits this model ({reason})") from error
+    kind = found.peft_config["default"]
+    if kind.lora_dropout or kind.use_dora or kind.modules_to_save or kind.bias != "none":
+        raise UsageError(
+            f"{adapter} is no plain LoRA (it has dropout, DoRA, biases or whole modules): merge it first"
+        )
+    return found
 
 
 def copy_model(name: str, optimisation: Optimisation, adapter: str | None = None) -> PreTrainedModel:

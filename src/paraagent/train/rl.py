@@ -4,7 +4,7 @@ Place in the flow: layer 6, optional (`paraagent[train]`). Per step, a batch of 
 with the model as it is (`rollout`), every episode is scored at three levels, and `reward.credit` gives every token an
 advantage; TRL does the clipped policy gradient, the KL term and the bookkeeping. What came back from tools is masked.
 Leans on three methods of TRL that are not public; tests hold them to what is needed here.
-Limits: one process. A run that was stopped, also by kill -9, goes on with the same numbers.
+Limits: one trainer process. A run that was stopped, also by kill -9, goes on with the same numbers.
 """
 
 from __future__ import annotations
@@ -80,10 +80,11 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             raise UsageError("one process only: comparison groups must not be split; use the verl engine for more")
         asked = self.accelerator.unwrap_model(self.model)
         player = Player(bare(asked), tokenizer, arena, config)
-        self._end_of_turn = player.policy.chat.end_of_turn
+        self._end_of_turn = player.local.chat.end_of_turn
         seat, build = Seat(bare(asked), player), partial(_seat, config, arena.catalog.path)
         on_cpu = self.model.device.type == "cpu"
-        self.workers = Workers(seat, build, torch.get_num_threads() if on_cpu else 1)
+        count = min(torch.get_num_threads(), config.optimisation.micro_batch) if on_cpu else 1
+        self.workers = Workers(seat, build, count)
 
     def training_step(self, *args: object, **kwargs: object) -> torch.Tensor:
         loss: torch.Tensor = super().training_step(*args, **kwargs)
@@ -172,7 +173,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             chosen[-logits_to_keep:][: len(learned)] = learned[:logits_to_keep]
             rows.append(ScoredRow(ids[mask], chosen[mask]))
             places.append(chosen[-logits_to_keep:])
-        scores = self.workers.score(rows, Scoring(self.temperature, self.args.bf16, compute_entropy))
+        scores = self.workers.score(rows, Scoring(self.temperature, self.args.bf16, compute_entropy), bare(model))
         log_probs = _placed(places, [one.log_probs for one in scores])
         entropies = _placed(places, [one.entropy for one in scores])
         self._log_probs = log_probs.detach()

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.engine import Engine
-from paraagent.agent.engine.load import load_model, resolve_folder
+from paraagent.agent.engine.load import DType, load_model, resolve_folder
 from paraagent.agent.policies.model import LocalConfig, LocalModel, Transcript
 from paraagent.agent.settings import Settings
 from paraagent.catalog.store import Catalog
@@ -56,8 +56,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Episodes for one process: a task and the seed of what is sampled for each."""
+    """Episodes for one process: their places in the batch, and of each the task and the seed of what is sampled."""
 
+    places: tuple[int, ...]
     tasks: tuple[Task, ...]
     seeds: tuple[str, ...]
 
@@ -67,7 +68,7 @@ def shares(tasks: Sequence[Task], seed: str, count: int) -> list[Share]:
     groups = [[*found] for _, found in groupby(range(len(tasks)), key=lambda place: tasks[place].id)]
     dealt = [[place for group in groups[first::count] for place in group] for first in range(count)]
     return [
-        Share(tuple(tasks[place] for place in places), tuple(f"{seed} {place}" for place in places))
+        Share(tuple(places), tuple(tasks[place] for place in places), tuple(f"{seed} {place}" for place in places))
         for places in dealt
         if places
     ]
@@ -76,9 +77,9 @@ def shares(tasks: Sequence[Task], seed: str, count: int) -> list[Share]:
 def gather(found: Sequence[Sequence[Sample]], dealt: Sequence[Share]) -> list[Sample]:
     """Put the samples of all shares back in the order of the episodes."""
     placed = {
-        int(seed.rpartition(" ")[2]): sample
+        place: sample
         for samples, share in zip(found, dealt, strict=True)
-        for sample, seed in zip(samples, share.seeds, strict=True)
+        for sample, place in zip(samples, share.places, strict=True)
     }
     return [placed[place] for place in range(len(placed))]
 
@@ -86,7 +87,7 @@ def gather(found: Sequence[Sequence[Sample]], dealt: Sequence[Share]) -> list[Sa
 class Player:
     """Plays shares of episodes in one process with the weights as they are.
 
-    An adapter in training is merged into weights of their own first: a token then costs a third less.
+    An adapter in training is merged into weights of their own first.
 
     Args:
         model: what is trained, bare.
@@ -98,13 +99,14 @@ class Player:
         self._autocast = config.optimisation.bf16 and not self._merged
         asked = model
         if self._merged:
-            dtype = "bfloat16" if config.optimisation.bf16 else "float32"
-            asked = load_model(resolve_folder(config.model), dtype=dtype, device=str(model.device))  # type: ignore[arg-type]
-        self.policy = LocalModel.over(asked, tokenizer, _local_config(config), timed=False)
+            on_gpu = model.device.type != "cpu"  # a CPU writes as fast in float32, which keeps small changes
+            dtype: DType = "bfloat16" if config.optimisation.bf16 and on_gpu else "float32"
+            asked = load_model(resolve_folder(config.model), dtype=dtype, device=str(model.device))
+        self.local = LocalModel.over(asked, tokenizer, _local_config(config), timed=False)
 
     def __call__(self, share: Share) -> list[Sample]:
         """Play one episode per task, in order; the same weights, tasks and seeds give the same episodes."""
-        engine = self.policy.engine
+        engine = self.local.engine
         assert isinstance(engine, Engine)
         if self._merged:
             merge(self._model, engine.model)
@@ -115,9 +117,7 @@ class Player:
 
     async def _play_all(self, share: Share) -> list[Sample]:
         pairs = zip(share.tasks, share.seeds, strict=True)
-        return await asyncio.gather(
-            *(play(self._arena, self.policy, task, self._rules, seed) for task, seed in pairs)
-        )
+        return await asyncio.gather(*(play(self._arena, self.local, task, self._rules, seed) for task, seed in pairs))
 
 
 def open_arena(config: RlConfig, catalog: Catalog, index: SearchIndex) -> Arena:
@@ -148,9 +148,9 @@ def _asking(model: PreTrainedModel) -> Iterator[None]:
         model.train(was)
 
 
-async def play(arena: Arena, policy: LocalModel, task: Task, rules: Rules, seed: str) -> Sample:
+async def play(arena: Arena, local: LocalModel, task: Task, rules: Rules, seed: str) -> Sample:
     """Play and score one episode."""
-    own, recorder = policy.episode(seed), Recorder()
+    own, recorder = local.episode(seed), Recorder()
     try:
         await arena.play(task, own, recorder, run="train")
     finally:

@@ -47,6 +47,11 @@ class RunFolder:
         """The adapter, or the whole model if all weights were trained."""
         return self.path / "final"
 
+    def settings(self) -> JsonObject:
+        """Return the settings that the run was made with."""
+        found: JsonObject = orjson.loads((self.path / "config.json").read_bytes())
+        return found
+
     def sign(self, config: SftConfig | RlConfig) -> None:
         """Note beside the result what is needed to ask it."""
         note = {"model": config.model, "dialect": config.dialect}

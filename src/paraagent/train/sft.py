@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -87,7 +88,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
     config.check()
     folder = resolve_folder(config.model)
     tokenizer = load_tokenizer(folder)
-    rows = _ordered(_rows(config, Chat(tokenizer), say), config)
+    rows = _rows(config, Chat(tokenizer), say)
     run = RunFolder(Path(config.out))
     checkpoint = run.open(config, resume=resume)
     optimisation = config.optimisation
@@ -97,12 +98,12 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
         trainer = ParaSFTTrainer(
             model=model,
             args=_arguments(config, run, steps),
-            train_dataset=_dataset(rows),
+            train_dataset=_dataset(rows if torch.cuda.is_available() else _ordered(rows, config)),
             processing_class=tokenizer,
             peft_config=lora(optimisation) if optimisation.lora_rank else None,
         )
         seat, build = Seat(bare(trainer.model)), partial(_seat, config)
-        trainer.workers = Workers(seat, build, torch.get_num_threads())
+        trainer.workers = Workers(seat, build, min(torch.get_num_threads(), optimisation.micro_batch))
         settle(trainer, run, say)
         fit(trainer, run, checkpoint, say)
     run.sign(config)
@@ -141,10 +142,13 @@ def _rows(config: SftConfig, chat: Chat, say: Say) -> list[Row]:
 
 
 def _ordered(rows: list[Row], config: SftConfig) -> list[Row]:
-    """Return the rows in a random order, those of a step by length, so that processes get equal work."""
-    Random(config.optimisation.seed).shuffle(rows)
-    steps = [rows[start : start + config.batch] for start in range(0, len(rows), config.batch)]
-    return [one for step in steps for one in sorted(step, key=lambda one: -len(one.input_ids))]
+    """Return the rows of all epochs in random order; those of a step by length, so that processes get equal work."""
+    random, found = Random(config.optimisation.seed), []
+    for _ in range(ceil(config.epochs)):
+        random.shuffle(rows)
+        steps = [rows[start : start + config.batch] for start in range(0, len(rows), config.batch)]
+        found += [one for step in steps for one in sorted(step, key=lambda one: -len(one.input_ids))]
+    return found
 
 
 def _dataset(rows: list[Row]) -> Dataset:

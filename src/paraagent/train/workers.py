@@ -9,13 +9,17 @@ memory that all share: a step of the optimiser is seen by every worker. The trai
     workers.collect()                   and add them to the parameters' own
     workers.perform(shares)             something else with the model as it is, one share per process
 
-Limits: one backward pass per `score`; models without state that changes in a forward pass. Where a row is scored
-follows from the lengths alone, so equal batches give equal gradients.
+Limits: one backward pass per `score`; models without dropout or other state that changes in a forward pass; scripts
+that train need the guard `if __name__ == "__main__"`. Where a row is scored follows from the lengths and the number
+of processes alone, so equal batches give equal gradients.
 """
 
 from __future__ import annotations
 
 import contextlib
+import pickle
+import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -31,6 +35,8 @@ from paraagent.train.runs import release_memory
 
 _LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
 
+_PATIENCE = 5.0
+"""Seconds that a worker gets to end by itself."""
 _TRIM_EVERY = 20
 """Gradients after which a worker gives unused memory back."""
 
@@ -71,25 +77,30 @@ class Workers:
     Args:
         seat: the trainer's own.
         build: makes the others.
-        count: processes in all, the trainer's own included.
+        count: processes in all, the trainer's own included; they divide the threads that PyTorch may use.
     """
 
     def __init__(self, seat: Seat, build: Build, count: int) -> None:
         self._seat = seat
         self._parameters = _trained(seat.model)
         self._build = build
-        self.count = count
+        self.count = max(1, count)
         self._workers: list[_Worker] = []
         self._asked: list[_Worker] = []
         self._threads = torch.get_num_threads()
 
-    def score(self, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
-        """Return the scores of the rows, in order."""
+    def score(
+        self, rows: Sequence[ScoredRow], scoring: Scoring, model: PreTrainedModel | None = None
+    ) -> list[Scores]:
+        """Return the scores of the rows, in order.
+
+        Args:
+            model: another one than is trained, as a reference; only without gradients.
+        """
         if self.count == 1 or len(rows) == 1 or not torch.is_grad_enabled():
-            return _score(self._seat.model, rows, scoring)
+            return _score(model or self._seat.model, rows, scoring)
         own, *others = (share for share in _spread([len(row.ids) for row in rows], self.count) if share)
         self._asked = self._ready(len(others))
-        torch.set_num_threads(1)
         for worker, share in zip(self._asked, others, strict=True):
             worker.send([rows[place] for place in share], scoring)
         found = dict(zip(own, _score(self._seat.model, [rows[place] for place in own], scoring), strict=True))
@@ -111,40 +122,49 @@ class Workers:
         assert self._seat.perform is not None
         own, *others = shares
         asked = self._ready(len(others))
-        torch.set_num_threads(1 if asked else self._threads)
-        for worker, share in zip(asked, others, strict=True):
-            worker.tell("perform", share)
-        found = [self._seat.perform(own), *(worker.hear() for worker in asked)]
-        torch.set_num_threads(self._threads)
-        return found
+        try:
+            for worker, share in zip(asked, others, strict=True):
+                worker.tell("perform", share)
+            return [self._seat.perform(own), *(worker.hear() for worker in asked)]
+        finally:
+            torch.set_num_threads(self._threads)
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, also those still at work."""
         for worker in self._workers:
             worker.close()
-        self._workers = []
+        self._workers, self._asked = [], []
+        torch.set_num_threads(self._threads)
 
     def _ready(self, wanted: int) -> list[_Worker]:
-        """Return so many workers; all are started when the first is needed."""
-        if wanted and not self._workers:
-            self._start()
+        """Return so many workers, all started when the first is needed; leave them their part of the threads."""
+        if wanted:
+            if not self._workers:
+                self._start()
+            torch.set_num_threads(self._each)
         return self._workers[:wanted]
 
+    @property
+    def _each(self) -> int:
+        each: int = self._threads // self.count
+        return max(1, each)
+
     def _start(self) -> None:
-        shared = torch.cat([parameter.detach().flatten() for parameter in self._parameters]).share_memory_()
+        shared = _shared(torch.cat([parameter.detach().flatten() for parameter in self._parameters]))
         for parameter, part in zip(self._parameters, _parts(shared, self._parameters), strict=True):
             parameter.data = part
-        self._workers = [_Worker(self._build, shared) for _ in range(self.count - 1)]
+        self._workers = [_Worker(self._build, shared, self._each) for _ in range(self.count - 1)]
 
 
 class _Worker:
     """One process, seen from the trainer."""
 
-    def __init__(self, build: Build, shared: torch.Tensor) -> None:
-        self._gradient = torch.zeros_like(shared).share_memory_()
+    def __init__(self, build: Build, shared: torch.Tensor, threads: int) -> None:
+        self._gradient = _shared(torch.zeros_like(shared))
         self._pipe, end = processes.Pipe()
         context = processes.get_context("spawn")
-        self._process = context.Process(target=_work, args=(end, build, shared, self._gradient), daemon=True)
+        arguments = (end, build, shared, self._gradient, threads)
+        self._process = context.Process(target=_work, args=arguments, daemon=True)
         self._process.start()
         end.close()
 
@@ -167,7 +187,10 @@ class _Worker:
 
     def close(self) -> None:
         self._pipe.close()
-        self._process.join()
+        self._process.join(_PATIENCE)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
 
     def tell(self, *message: object) -> None:
         try:
@@ -200,29 +223,55 @@ class _Remote(torch.autograd.Function):  # type: ignore[misc]
         return None, None, None
 
 
-def _work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.Tensor) -> None:
+def _shared(flat: torch.Tensor) -> torch.Tensor:
+    """Move a tensor to memory that processes share."""
+    try:
+        return flat.share_memory_()
+    except RuntimeError as error:
+        raise EnvironmentFault(
+            f"no shared memory for the workers ({flat.nbytes / 1e6:.0f} MB each): enlarge /dev/shm (in a container "
+            "--shm-size), or use --threads 1"
+        ) from error
+
+
+def _work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.Tensor, threads: int) -> None:
     """Answer the trainer until it is gone."""
-    torch.set_num_threads(1)
-    seat = build()
-    for parameter, part in zip(_trained(seat.model), _parts(shared, _trained(seat.model)), strict=True):
-        parameter.data = part
-    duty = _Duty(seat, gradient)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides
+    torch.set_num_threads(threads)
     with contextlib.suppress(EOFError, OSError):
+        try:
+            duty = _Duty(build(), shared, gradient)
+        except Exception as error:
+            pipe.recv()
+            pipe.send(_portable(error))
+            return
         while True:
             what, *arguments = pipe.recv()
             try:
                 answer = getattr(duty, what)(*arguments)
             except Exception as error:
-                answer = error
+                answer = _portable(error)
             pipe.send(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent, with where it happened."""
+    error.add_note("in a training worker: " + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return EnvironmentFault(f"a training worker failed: {error!r}")
+    return error
 
 
 class _Duty:
     """What a worker answers, by the first word of the message."""
 
-    def __init__(self, seat: Seat, gradient: torch.Tensor) -> None:
+    def __init__(self, seat: Seat, shared: torch.Tensor, gradient: torch.Tensor) -> None:
         self._seat = seat
         self._parameters = _trained(seat.model)
+        for parameter, part in zip(self._parameters, _parts(shared, self._parameters), strict=True):
+            parameter.data = part
         self._places = list(_parts(gradient, self._parameters))
         self._log_probs = torch.zeros(0)
         self._done = 0

@@ -109,7 +109,7 @@ def _merged(model: PreTrainedModel, adapter: Path) -> PreTrainedModel:
     try:
         from peft import PeftModel
     except ImportError:
-        raise EnvironmentFault("an adapter needs the package peft: pip install 'paraagent[train]'") from None
+        raise EnvironmentFault("an adapter needs the package peft: pip install 'paraagent[local]'") from None
     try:
         return PeftModel.from_pretrained(model, adapter, local_files_only=True).merge_and_unload()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
