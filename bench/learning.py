@@ -8,7 +8,8 @@ by looking at the test splits: `validation` is for that.
     python bench/learning.py report --out docs/results/learning
 
 `eval` plays tasks greedily: --name rules needs no model, --name base takes the model as it is. `rl` trains one run
-per mode and seed. `report` writes learning.md, learning.json and SVG plots of everything there is.
+per mode and seed. `report` writes learning.md, learning.json and SVG plots of everything there is; what stands under
+"Notes" in learning.md stays.
 
 Keys of learning.json:
     policies.<policy>.<split>  success with its 95 % Wilson interval (low, high), episodes; by_kind, the same of each;
@@ -143,7 +144,8 @@ def report(options: argparse.Namespace) -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.with_suffix(".json").write_text(json.dumps(figures, indent=2) + "\n")
     _plots(options.out, played, grown)
-    options.out.with_suffix(".md").write_text(_markdown(options, played, grown, figures))
+    page = options.out.with_suffix(".md")
+    page.write_text(_markdown(options, played, grown, figures) + _notes(page))
     print(f"wrote {options.out}.md, .json and plots")
 
 
@@ -295,6 +297,12 @@ def _markdown(
             lines.append(f"| {mode} | {' | '.join(f'{end.value:.3f}' for end in ends)} |")
         lines += ["", f"![reward]({name}-reward-curves.svg)", "", f"![success]({name}-success-curves.svg)", ""]
     return "\n".join(lines)
+
+
+def _notes(page: Path) -> str:
+    """Return what was written by hand under the last page's last heading."""
+    _, found, notes = (page.read_text() if page.exists() else "").partition("\n## Notes\n")
+    return found + notes
 
 
 def _by_kind(views: Mapping[str, EpisodeView]) -> str:
