@@ -126,6 +126,14 @@ def killed(wanted: SftConfig, step: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
+def test_training_goes_on_from_an_adapter(model: Path, data: Path, uninterrupted: Path, tmp_path: Path) -> None:
+    start = str(uninterrupted / "final")
+    train(config(model, data, tmp_path / "more", adapter=start))
+    assert losses(tmp_path / "more")[0] < losses(uninterrupted)[0] - 0.1
+    with pytest.raises(UsageError, match="merge it"):
+        train(config(model, data, tmp_path / "whole", adapter=start, lora_rank=0))
+
+
 @pytest.mark.parametrize("step", [1, 3, 4])
 def test_a_killed_run_goes_on_with_the_same_numbers(
     model: Path, data: Path, uninterrupted: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch

@@ -70,6 +70,9 @@ def sft(
     out_dir: OutOption,
     preset: PresetOption = PresetName.cpu_small,
     model: ModelOption = None,
+    adapter: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Adapter to go on from, as an earlier training leaves it.")
+    ] = None,
     dialect: DialectOption = None,
     epochs: Annotated[float | None, typer.Option(help="How often to go through the data.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many demonstrations.")] = None,
@@ -101,6 +104,7 @@ def sft(
         str(data),
         str(out_dir),
         model=model,
+        adapter=str(adapter) if adapter else None,
         dialect=dialect.value if dialect else None,
         epochs=epochs,
         limit=limit,

@@ -65,6 +65,8 @@ class SftConfig:
     """Demonstrations, as `paraagent demos make` writes them."""
     out: str
     model: str = NAME
+    adapter: str | None = None
+    """Adapter to go on from, as an earlier training leaves it."""
     dialect: Dialect = "compact"
     epochs: float = 1.0
     batch: int = 8

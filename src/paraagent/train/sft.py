@@ -92,7 +92,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
     run = RunFolder(Path(config.out))
     checkpoint = run.open(config, resume=resume)
     optimisation = config.optimisation
-    model = open_model(config.model, optimisation)
+    model = open_model(config.model, optimisation, config.adapter)
     steps = max(1, round(config.epochs * len(rows) / config.batch))
     with explained(optimisation.micro_batch, config.max_length), quiet():
         trainer = ParaSFTTrainer(
@@ -100,7 +100,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
             args=_arguments(config, run, steps),
             train_dataset=_dataset(rows if torch.cuda.is_available() else _ordered(rows, config)),
             processing_class=tokenizer,
-            peft_config=lora(optimisation) if optimisation.lora_rank else None,
+            peft_config=lora(optimisation) if optimisation.lora_rank and config.adapter is None else None,
         )
         seat, build = Seat(bare(trainer.model)), partial(_seat, config)
         trainer.workers = Workers(seat, build, min(torch.get_num_threads(), optimisation.micro_batch))
@@ -111,7 +111,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
 
 
 def _seat(config: SftConfig) -> Seat:
-    return Seat(copy_model(config.model, config.optimisation))
+    return Seat(copy_model(config.model, config.optimisation, config.adapter))
 
 
 def _rows(config: SftConfig, chat: Chat, say: Say) -> list[Row]:
