@@ -264,7 +264,8 @@ def _markdown(
 ) -> str:
     name = options.out.name
     lines = ["# What training achieves", "", f"Made by `bench/learning.py report`; numbers in {name}.json.", ""]
-    lines += ["## Success on held-out tasks", "", "Greedy; 95 % Wilson intervals.", ""]
+    lines += ["## Success on held-out tasks", ""]
+    lines += [f"Greedy, {TURNS} turns at most; 95 % Wilson intervals; width is actions per acting turn.", ""]
     lines += [
         "| policy | split | tasks | success | interval | turns | width | by kind |",
         "|---|---|--:|--:|---|--:|--:|---|",
