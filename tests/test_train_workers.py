@@ -17,7 +17,8 @@ import torch
 from transformers import LlamaForCausalLM
 
 from paraagent.errors import EnvironmentFault
-from paraagent.train.workers import ScoredRow, Scoring, Seat, Workers, _spread
+from paraagent.train.worker import ScoredRow, Scoring, Seat
+from paraagent.train.workers import Workers, _spread
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
 

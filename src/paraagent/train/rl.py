@@ -36,7 +36,8 @@ from paraagent.train.rollout import Player, Sample, gather, open_arena, shares
 from paraagent.train.runs import RunFolder, Say, check_finite, explained, quiet
 from paraagent.train.sft import fit, settle, shared_arguments
 from paraagent.train.tasks import training_tasks
-from paraagent.train.workers import ScoredRow, Scoring, Seat, Workers
+from paraagent.train.worker import ScoredRow, Scoring, Seat
+from paraagent.train.workers import Workers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -24,7 +24,8 @@ from paraagent.train.config import Optimisation, SftConfig
 from paraagent.train.model import bare, copy_model, lora, open_model, spare_copies
 from paraagent.train.rows import Row, row
 from paraagent.train.runs import Reporter, RunFolder, Say, check_finite, explained, quiet, step_of
-from paraagent.train.workers import ScoredRow, Scoring, Seat, Workers
+from paraagent.train.worker import ScoredRow, Scoring, Seat
+from paraagent.train.workers import Workers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
 """Several processes that share the weights in training, so that a CPU's cores all work on gradients and episodes.
 
 Place in the flow: layer 6; both trainers use it on a CPU. Two threads on one row gain a factor of 1.6, two rows side
-by side nearly 2. A worker is a process with one thread and a model of its own, whose weights in training lie in
+by side up to 2. A worker is a process with one thread and a model of its own, whose weights in training lie in
 memory that all share: a step of the optimiser is seen by every worker. The trainer's own process works along.
 
     scores = workers.score(rows)        forward, rows spread by length; the result is part of the trainer's graph
@@ -16,13 +16,7 @@ of processes alone, so equal batches give equal gradients.
 
 from __future__ import annotations
 
-import contextlib
-import pickle
-import signal
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,45 +24,13 @@ import torch.multiprocessing as processes
 from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
-from paraagent.train.head import Scores, score
-from paraagent.train.runs import release_memory
+from paraagent.train.head import Scores
+from paraagent.train.worker import Build, ScoredRow, Scoring, Seat, parts, score_rows, trained, work
 
 _LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
 
 _PATIENCE = 5.0
 """Seconds that a worker gets to end by itself."""
-_TRIM_EVERY = 20
-"""Gradients after which a worker gives unused memory back."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRow:
-    """A row without padding: its tokens, and which of them are scored; both (tokens,)."""
-
-    ids: torch.Tensor
-    chosen: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """How rows are scored."""
-
-    temperature: float = 1.0
-    bf16: bool = False
-    entropy: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """What a process works with."""
-
-    model: PreTrainedModel
-    perform: Callable[[Any], Any] | None = None
-    """Something else to do with the model."""
-
-
-Build = Callable[[], Seat]
-"""Makes a seat in another process, with the same parameters; must be picklable."""
 
 
 class Workers:
@@ -82,7 +44,7 @@ class Workers:
 
     def __init__(self, seat: Seat, build: Build, count: int) -> None:
         self._seat = seat
-        self._parameters = _trained(seat.model)
+        self._parameters = trained(seat.model)
         self._build = build
         self.count = max(1, count)
         self._workers: list[_Worker] = []
@@ -98,12 +60,12 @@ class Workers:
             model: another one than is trained, as a reference; only without gradients.
         """
         if self.count == 1 or len(rows) == 1 or not torch.is_grad_enabled():
-            return _score(model or self._seat.model, rows, scoring)
+            return score_rows(model or self._seat.model, rows, scoring)
         own, *others = (share for share in _spread([len(row.ids) for row in rows], self.count) if share)
         self._asked = self._ready(len(others))
         for worker, share in zip(self._asked, others, strict=True):
             worker.send([rows[place] for place in share], scoring)
-        found = dict(zip(own, _score(self._seat.model, [rows[place] for place in own], scoring), strict=True))
+        found = dict(zip(own, score_rows(self._seat.model, [rows[place] for place in own], scoring), strict=True))
         for worker, share in zip(self._asked, others, strict=True):
             found |= zip(share, worker.scores(self._parameters[0]), strict=True)
         return [found[place] for place in range(len(rows))]
@@ -113,7 +75,7 @@ class Workers:
         asked, self._asked = self._asked, []
         for worker in asked:
             gradient = worker.gradient()
-            for parameter, part in zip(self._parameters, _parts(gradient, self._parameters), strict=True):
+            for parameter, part in zip(self._parameters, parts(gradient, self._parameters), strict=True):
                 parameter.grad = part.clone() if parameter.grad is None else parameter.grad.add_(part)
         torch.set_num_threads(self._threads)
 
@@ -151,7 +113,7 @@ class Workers:
 
     def _start(self) -> None:
         shared = _shared(torch.cat([parameter.detach().flatten() for parameter in self._parameters]))
-        for parameter, part in zip(self._parameters, _parts(shared, self._parameters), strict=True):
+        for parameter, part in zip(self._parameters, parts(shared, self._parameters), strict=True):
             parameter.data = part
         self._workers = [_Worker(self._build, shared, self._each) for _ in range(self.count - 1)]
 
@@ -164,7 +126,7 @@ class _Worker:
         self._pipe, end = processes.Pipe()
         context = processes.get_context("spawn")
         arguments = (end, build, shared, self._gradient, threads)
-        self._process = context.Process(target=_work, args=arguments, daemon=True)
+        self._process = context.Process(target=work, args=arguments, daemon=True)
         self._process.start()
         end.close()
 
@@ -234,76 +196,6 @@ def _shared(flat: torch.Tensor) -> torch.Tensor:
         ) from error
 
 
-def _work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.Tensor, threads: int) -> None:
-    """Answer the trainer until it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides
-    torch.set_num_threads(threads)
-    with contextlib.suppress(EOFError, OSError):
-        try:
-            duty = _Duty(build(), shared, gradient)
-        except Exception as error:
-            pipe.recv()
-            pipe.send(_portable(error))
-            return
-        while True:
-            what, *arguments = pipe.recv()
-            try:
-                answer = getattr(duty, what)(*arguments)
-            except Exception as error:
-                answer = _portable(error)
-            pipe.send(answer)
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent, with where it happened."""
-    error.add_note("in a training worker: " + "".join(traceback.format_exception(error)))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return EnvironmentFault(f"a training worker failed: {error!r}")
-    return error
-
-
-class _Duty:
-    """What a worker answers, by the first word of the message."""
-
-    def __init__(self, seat: Seat, shared: torch.Tensor, gradient: torch.Tensor) -> None:
-        self._seat = seat
-        self._parameters = _trained(seat.model)
-        for parameter, part in zip(self._parameters, _parts(shared, self._parameters), strict=True):
-            parameter.data = part
-        self._places = list(_parts(gradient, self._parameters))
-        self._log_probs = torch.zeros(0)
-        self._done = 0
-
-    def score(self, rows: Sequence[tuple[list[int], list[bool]]], scoring: Scoring) -> list[tuple[list[float], ...]]:
-        read = [ScoredRow(torch.tensor(ids), torch.tensor(chosen)) for ids, chosen in rows]
-        scores = _score(self._seat.model, read, scoring)
-        self._log_probs = torch.cat([one.log_probs.float() for one in scores])
-        return [(one.log_probs.tolist(), one.entropy.tolist(), one.top.tolist()) for one in scores]
-
-    def gradient(self, weights: list[float]) -> None:
-        log_probs, self._log_probs = self._log_probs, torch.zeros(0)
-        found = torch.autograd.grad(log_probs, self._parameters, torch.tensor(weights), allow_unused=True)
-        for place, part in zip(self._places, found, strict=True):
-            place.zero_() if part is None else place.copy_(part)
-        self._done += 1
-        if not self._done % _TRIM_EVERY:
-            release_memory()
-
-    def perform(self, share: Any) -> Any:
-        assert self._seat.perform is not None
-        return self._seat.perform(share)
-
-
-def _score(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=scoring.bf16):
-        return [
-            score(model, row.ids[None], None, row.chosen[None], scoring.temperature, entropy=scoring.entropy)
-            for row in rows
-        ]
-
-
 def _spread(lengths: Sequence[int], count: int) -> list[list[int]]:
     """Return the places of the rows for each process, the longest first, each to the one with the least to do."""
     shares: list[list[int]] = [[] for _ in range(count)]
@@ -313,13 +205,3 @@ def _spread(lengths: Sequence[int], count: int) -> list[list[int]]:
         shares[least].append(place)
         loads[least] += lengths[place]
     return [sorted(share) for share in shares]
-
-
-def _trained(model: PreTrainedModel) -> list[torch.nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
-
-
-def _parts(flat: torch.Tensor, parameters: Sequence[torch.nn.Parameter]) -> Iterator[torch.Tensor]:
-    """Yield the pieces of a flat tensor that belong to the parameters, in their shapes."""
-    pieces = flat.split([parameter.numel() for parameter in parameters])
-    return (piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True))

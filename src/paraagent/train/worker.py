@@ -1,0 +1,136 @@
+"""What one process does for a model in training: score rows, give gradients, perform; and serve a trainer that asks.
+
+Place in the flow: layer 6, below `workers`, which hands out the work. A worker's parameters in training lie in memory
+that it shares with the trainer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from paraagent.errors import EnvironmentFault
+from paraagent.train.head import Scores, score
+from paraagent.train.runs import release_memory
+
+_TRIM_EVERY = 20
+"""Gradients after which a worker gives unused memory back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A row without padding: its tokens, and which of them are scored; both (tokens,)."""
+
+    ids: torch.Tensor
+    chosen: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How rows are scored."""
+
+    temperature: float = 1.0
+    bf16: bool = False
+    entropy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a process works with."""
+
+    model: PreTrainedModel
+    perform: Callable[[Any], Any] | None = None
+    """Something else to do with the model."""
+
+
+Build = Callable[[], Seat]
+"""Makes a seat in another process, with the same parameters; must be picklable."""
+
+
+def work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.Tensor, threads: int) -> None:
+    """Answer the trainer until it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides
+    torch.set_num_threads(threads)
+    with contextlib.suppress(EOFError, OSError):
+        try:
+            duty = _Duty(build(), shared, gradient)
+        except Exception as error:
+            pipe.recv()
+            pipe.send(_portable(error))
+            return
+        while True:
+            what, *arguments = pipe.recv()
+            try:
+                answer = getattr(duty, what)(*arguments)
+            except Exception as error:
+                answer = _portable(error)
+            pipe.send(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent, with where it happened."""
+    error.add_note("in a training worker: " + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return EnvironmentFault(f"a training worker failed: {error!r}")
+    return error
+
+
+class _Duty:
+    """What a worker answers, by the first word of the message."""
+
+    def __init__(self, seat: Seat, shared: torch.Tensor, gradient: torch.Tensor) -> None:
+        self._seat = seat
+        self._parameters = trained(seat.model)
+        for parameter, part in zip(self._parameters, parts(shared, self._parameters), strict=True):
+            parameter.data = part
+        self._places = list(parts(gradient, self._parameters))
+        self._log_probs = torch.zeros(0)
+        self._done = 0
+
+    def score(self, rows: Sequence[tuple[list[int], list[bool]]], scoring: Scoring) -> list[tuple[list[float], ...]]:
+        read = [ScoredRow(torch.tensor(ids), torch.tensor(chosen)) for ids, chosen in rows]
+        scores = score_rows(self._seat.model, read, scoring)
+        self._log_probs = torch.cat([one.log_probs.float() for one in scores])
+        return [(one.log_probs.tolist(), one.entropy.tolist(), one.top.tolist()) for one in scores]
+
+    def gradient(self, weights: list[float]) -> None:
+        log_probs, self._log_probs = self._log_probs, torch.zeros(0)
+        found = torch.autograd.grad(log_probs, self._parameters, torch.tensor(weights), allow_unused=True)
+        for place, part in zip(self._places, found, strict=True):
+            place.zero_() if part is None else place.copy_(part)
+        self._done += 1
+        if not self._done % _TRIM_EVERY:
+            release_memory()
+
+    def perform(self, share: Any) -> Any:
+        assert self._seat.perform is not None
+        return self._seat.perform(share)
+
+
+def score_rows(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=scoring.bf16):
+        return [
+            score(model, row.ids[None], None, row.chosen[None], scoring.temperature, entropy=scoring.entropy)
+            for row in rows
+        ]
+
+
+def trained(model: PreTrainedModel) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def parts(flat: torch.Tensor, parameters: Sequence[torch.nn.Parameter]) -> Iterator[torch.Tensor]:
+    """Yield the pieces of a flat tensor that belong to the parameters, in their shapes."""
+    pieces = flat.split([parameter.numel() for parameter in parameters])
+    return (piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True))
