@@ -119,9 +119,9 @@ class RlConfig:
     """Tokens of an episode."""
     kl: float = 0.001
     clip_ratio: float = 0.2
-    slots: int = 32
-    """Episodes written at once."""
-    optimisation: Optimisation = Optimisation(lr=1e-4, schedule="constant", warmup=0.0, micro_batch=4)
+    slots: int = 16
+    """Episodes written at once by one process; each takes memory for its keys and values."""
+    optimisation: Optimisation = Optimisation(lr=1e-4, schedule="constant", warmup=0.0, micro_batch=2)
 
     def check(self) -> None:
         self.optimisation.check()
