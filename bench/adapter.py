@@ -85,6 +85,7 @@ def record(run: RunFolder, settings: JsonObject, policy: str) -> JsonObject:
         "demonstrations": {"options": made_by(data), "sha256": hashlib.sha256(data.read_bytes()).hexdigest()},
         "settings": settings | {"data": data.name, "out": run.path.name},
         "steps": len(metrics),
+        "planned_steps": json.loads((run.checkpoints()[-1] / "trainer_state.json").read_text())["max_steps"],
         "curve": [{name: m[name] for name in kept if name in m} for m in metrics[_EVERY - 1 :: _EVERY]],
         "versions": {name: version(name) for name in ("paraagent", "torch", "transformers", "trl", "peft")},
         "evaluation": figures.get(policy),
