@@ -26,7 +26,7 @@ test: $(VENV)/.installed-dev
 
 # Models on this machine and training; PyTorch is large, so it has an environment of its own.
 test-models: $(MODELS)/.installed
-	$(MODELS)/bin/pytest tests/test_local_policy.py tests/test_local_model.py tests/test_cli_local.py tests/test_train_*.py
+	$(MODELS)/bin/pytest tests/test_local_*.py tests/test_protocol_lark.py tests/test_cli_local.py tests/test_train_*.py
 
 $(MODELS)/.installed: $(MODELS)/bin/python pyproject.toml
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'

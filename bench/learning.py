@@ -33,7 +33,7 @@ from typing import get_args
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.smollm2 import cache_folder
 from paraagent.agent.policies.local import LocalPolicy
-from paraagent.agent.policies.model import LocalConfig, LocalModel
+from paraagent.agent.policies.model import Guidance, LocalConfig, LocalModel
 from paraagent.agent.policies.rules import RulesPolicy
 from paraagent.agent.settings import Settings
 from paraagent.cli.world import open_world, take_tasks
@@ -60,7 +60,9 @@ def play(options: argparse.Namespace) -> None:
     if options.name.startswith("sft") and options.adapter is None:
         raise SystemExit(f"--name {options.name} needs --adapter")
     adapter = "none" if options.name == "base" else options.adapter
-    config = LocalConfig(model=options.model, adapter=adapter, slots=options.slots, max_tokens=256)
+    config = LocalConfig(
+        model=options.model, adapter=adapter, guide=options.guide, slots=options.slots, max_tokens=256
+    )
     policy: Policy = RulesPolicy() if options.name == "rules" else _local(config, options.threads)
     arena = Arena(world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False))
     record: JsonObject = {"name": options.name, "split": options.split, "local": config.to_json()}
@@ -327,6 +329,7 @@ def main() -> None:
     one.add_argument("--kind", default="all")
     one.add_argument("--limit", type=int, default=70)
     one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what its calls are kept to")
     one.add_argument("--slots", type=int, default=16, help="episodes at once")
     one.set_defaults(work_on=play)
     two = parts.add_parser("rl", help="train by credit mode and seed")

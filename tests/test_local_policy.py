@@ -73,7 +73,7 @@ def go_on(policy: Policy, context: Context, turns: int) -> list[str]:
 
 @pytest.mark.parametrize("dialect", ["tags", "compact"])
 def test_it_writes_what_an_episode_that_never_looks_back_writes(dialect: str) -> None:
-    config = LocalConfig(dialect=dialect, max_tokens=8, temperature=1.0)  # type: ignore[arg-type]
+    config = LocalConfig(dialect=dialect, guide="off", max_tokens=8, temperature=1.0)  # type: ignore[arg-type]
     assert go_on(LocalPolicy(local(config)), begun(), 4) == go_on(local(config).episode("0 Do it."), begun(), 4)
 
 

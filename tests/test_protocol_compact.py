@@ -22,7 +22,7 @@ LAST = "This is the last turn: write the <answer> now, with what is known."
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 WORDS = st.lists(LINE, min_size=1, max_size=4).map(" ".join)
 SLOTS = WORDS.map(lambda text: text.replace(":", "").strip() or "slot")
-NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
+NAMES = st.from_regex(r"[a-z0-9_][a-z0-9_]{0,10}([./-][a-z0-9_]{1,8})?", fullmatch=True)
 LEAVES = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(-1e6, 1e6) | WORDS | st.just("$a.x")
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3))
 CALLS = st.builds(Call, NAMES, st.dictionaries(NAMES | WORDS, VALUES, max_size=4))

@@ -24,7 +24,7 @@ from paraagent.demos.demo import Demo
 from paraagent.demos.formats import line
 from paraagent.errors import EnvironmentFault, UsageError
 from paraagent.protocol.render import render_turn
-from paraagent.train import sft
+from paraagent.train import runs, sft
 from paraagent.train.attention import block_attention, use_blocks
 from paraagent.train.config import SftConfig, sft_preset
 from paraagent.train.head import score
@@ -322,6 +322,23 @@ def test_two_processes_learn_what_one_does(
             train(stopped)
     train(stopped, resume=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "two")
+
+
+@pytest.mark.parametrize("fast", [torch.bfloat16, torch.float32])
+def test_the_number_format_is_the_faster_one_and_kept(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: torch.dtype
+) -> None:
+    other = {torch.bfloat16: torch.float32, torch.float32: torch.bfloat16}[fast]
+    wanted = replace(config(model, data, tmp_path / "run"), limit=2)
+    wanted = replace(wanted, optimisation=replace(wanted.optimisation, bf16=None))
+    monkeypatch.setattr(runs, "fastest_dtype", lambda device: fast)
+    train(wanted)
+    kept = RunFolder(tmp_path / "run").settings()["optimisation"]
+    assert isinstance(kept, dict)
+    assert kept["bf16"] is (fast == torch.bfloat16)
+    monkeypatch.setattr(runs, "fastest_dtype", lambda device: other)
+    train(wanted, resume=True)
+    assert RunFolder(tmp_path / "run").settings()["optimisation"] == kept
 
 
 def test_every_epoch_has_an_order_of_its_own() -> None:

@@ -15,7 +15,7 @@ from paraagent.protocol.monitor import PlanMode
 from paraagent.types import JsonObject, Policy
 
 if TYPE_CHECKING:
-    from paraagent.agent.policies.model import LocalConfig
+    from paraagent.agent.policies.model import Guidance, LocalConfig
     from paraagent.agent.settings import Settings
     from paraagent.agent.toolboxes.opening import RealTools
     from paraagent.evaluate.arena import PolicyFor
@@ -30,6 +30,7 @@ class RunConfig:
     base_url: str | None = None
     model_dir: str | None = None
     adapter: str | None = None
+    guide: str | None = None
     split: str = "test-unseen"
     kind: str = "all"
     limit: int = 70
@@ -138,6 +139,8 @@ class PolicyOptions(Protocol):
     @property
     def adapter(self) -> str | None: ...
     @property
+    def guide(self) -> str | None: ...
+    @property
     def temperature(self) -> float | None: ...
 
 
@@ -187,6 +190,7 @@ def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
         model=options.model_dir or NAME,
         adapter=options.adapter,
         dialect=dialect,
+        guide=cast("Guidance", options.guide or "calls"),
         temperature=options.temperature or 0.0,
         max_tokens=1_024 if dialect == "tags" else 400,
         max_length=16_384 if dialect == "tags" else 4_096,

@@ -73,6 +73,7 @@ def evaluate(
     adapter: Annotated[
         str | None, typer.Option(metavar="DIR", rich_help_panel=_WHO, help=policies.ADAPTER_HELP)
     ] = None,
+    guide: Annotated[policies.GuideName | None, typer.Option(rich_help_panel=_WHO, help=policies.GUIDE_HELP)] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=2.0, rich_help_panel=_WHO, help="Sampling temperature.")
     ] = None,
@@ -134,7 +135,7 @@ def evaluate(
     from paraagent.cli.eval_open import open_benchmark
 
     out = Output(as_json)
-    who = policies.policy_of(policy and policy.value, model, model_dir, adapter)
+    who = policies.policy_of(policy and policy.value, model, model_dir, adapter, guide)
     config = EvalConfig(
         benchmark=benchmark.value,
         policy=who,
@@ -142,6 +143,7 @@ def evaluate(
         base_url=base_url,
         model_dir=model_dir,
         adapter=adapter,
+        guide=guide and guide.value,
         temperature=temperature,
         paradigm=paradigm,
         split=split,

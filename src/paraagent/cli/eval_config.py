@@ -30,6 +30,7 @@ class EvalConfig:
     base_url: str | None = None
     model_dir: str | None = None
     adapter: str | None = None
+    guide: str | None = None
     temperature: float | None = None
     paradigm: str = "paraact"
     split: str | None = None

@@ -47,6 +47,7 @@ def run(
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
     model_dir: policies.ModelDir = None,
     adapter: policies.Adapter = None,
+    guide: policies.Guide = None,
     temperature: Annotated[float | None, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")] = None,
     split: task_options.SplitOption = task_options.SplitName.test_unseen,
     kind: task_options.KindOption = "all",
@@ -107,13 +108,14 @@ def run(
     world. A run of tasks that was stopped goes on with the same --out; a request goes on with `paraagent resume`.
     """
     out = Output(as_json)
-    who = policies.policy_of(policy and policy.value, model, model_dir, adapter)
+    who = policies.policy_of(policy and policy.value, model, model_dir, adapter, guide)
     config = RunConfig(
         policy=who,
         model=model,
         base_url=base_url,
         model_dir=model_dir,
         adapter=adapter,
+        guide=guide and guide.value,
         split=split.value,
         kind=kind,
         limit=limit,

@@ -45,6 +45,7 @@ def scale(
     api_key_env: Annotated[str, typer.Option(help="Environment variable that holds the key.")] = "OPENAI_API_KEY",
     model_dir: policies.ModelDir = None,
     adapter: policies.Adapter = None,
+    guide: policies.Guide = None,
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=2.0, help=f"Sampling temperature; {_TEMPERATURE} for a model.")
     ] = None,
@@ -88,7 +89,7 @@ def scale(
     from paraagent.evaluate.scaling_run import Experiment, ScaleConfig
 
     out = Output(as_json)
-    who = policies.policy_of(policy and policy.value, model, model_dir, adapter)
+    who = policies.policy_of(policy and policy.value, model, model_dir, adapter, guide)
     if judge == _SELF and not model:
         raise UsageError("--judge self needs --model: a built-in policy cannot judge, nor does a local one")
     if tokens:
@@ -99,6 +100,7 @@ def scale(
         base_url=base_url,
         model_dir=model_dir,
         adapter=adapter,
+        guide=guide and guide.value,
         temperature=_TEMPERATURE if temperature is None and who in ("http", "local") else temperature,
         slips=slips,
         split=split.value,

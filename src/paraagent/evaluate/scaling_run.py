@@ -46,6 +46,7 @@ class ScaleConfig:
     base_url: str | None = None
     model_dir: str | None = None
     adapter: str | None = None
+    guide: str | None = None
     temperature: float | None = None
     slips: float = 0.0
     split: str = "validation"

@@ -41,7 +41,7 @@ find: a line for each tool you need, what it must do
 run: a line for each call, id = tool(name=value), $id.path for another call's result
 say: the answer, or that it cannot be done"""
 
-_HEAD = re.compile(r"(?:^|:\s+|^\s+)(?:([A-Za-z_][\w-]*)\s*=\s*)?([A-Za-z_]\w*)\(")
+_HEAD = re.compile(r"(?:^|:\s+|^\s+)(?:([A-Za-z_][\w-]*)\s*=\s*)?(\w[\w.\-/]*)\(")
 _ARGUMENT = re.compile(r"\s*(?:([\w$@.:/\[\]-]{1,80})|(\"(?:[^\"\\]|\\.)*\"))\s*=\s*")
 _BARE_LINK = re.compile(r"\$[A-Za-z_][\w-]*(?:[.\[][\w.\[\]@-]*)?")
 _KEYWORDS = ("find", "find more", "run", "run more", "say")
@@ -102,7 +102,7 @@ def render(turn: Turn, slots: Mapping[str, str] | None = None) -> str:
         body = [_flat(s.slot if s.slot == s.query else f"{s.slot}: {s.query}") for s in turn.searches]
     elif turn.kind == "execution":
         implied = call_plan(calls) if calls else None
-        body = [_flat(c.text) if isinstance(c, BrokenCall) else _call_line(c, slots or {}) for c in turn.calls]
+        body = [_flat(c.text) if isinstance(c, BrokenCall) else call_line(c, slots or {}) for c in turn.calls]
     elif turn.kind == "answer":
         return "\n".join([*lines, "say", turn.answer or ""])
     else:
@@ -210,14 +210,16 @@ def _arguments(line: str, position: int) -> JsonObject:
         position += rest.end()
 
 
-def _call_line(call: Call, slots: Mapping[str, str]) -> str:
+def call_line(call: Call, slots: Mapping[str, str]) -> str:
+    """Return a call on one line, behind a remark if `slots` has one for its tool."""
     remark = f"{_flat(slots[call.name])}: " if call.name in slots else ""
     name = "" if call.id is None else f"{call.id} = "
-    arguments = ", ".join(f"{_key(key)}={_value(value)}" for key, value in call.arguments.items())
+    arguments = ", ".join(f"{argument_name(key)}={_value(value)}" for key, value in call.arguments.items())
     return f"{remark}{name}{call.name}({arguments})"
 
 
-def _key(name: str) -> str:
+def argument_name(name: str) -> str:
+    """Return how an argument is named before its `=`."""
     return name if re.fullmatch(r"[\w$@.:/\[\]-]{1,80}", name) else write_json(name)
 
 

@@ -1,4 +1,4 @@
-"""A low-rank adapter's layers with fewer passes over memory, for training on a CPU in bfloat16.
+"""A low-rank adapter's layers with fewer passes over memory, for training on a CPU.
 
 Place in the flow: layer 6; `model.spare_copies` puts it into a model. What PEFT computes in four steps (product,
 scaling, sum, and their gradients) are matrix products that add to what is there. Same numbers up to rounding.
@@ -38,7 +38,7 @@ def fuse(layer: torch.nn.Module) -> None:
     if not isinstance(layer, Linear):
         return
     base = layer.get_base_layer()
-    if base.weight.dtype == torch.bfloat16 and base.weight.device.type == "cpu" and base.bias is None:
+    if base.weight.device.type == "cpu" and base.bias is None:
         layer.forward = MethodType(_forward(layer.forward), layer)
 
 

@@ -38,8 +38,9 @@ class Optimisation:
     lora_alpha: int = 32
     micro_batch: int = 1
     """Rows of one backward pass; on a CPU they are spread over processes, without padding."""
-    bf16: bool = True
-    """Multiply in bfloat16; with an adapter the frozen weights are kept in it too."""
+    bf16: bool | None = None
+    """Multiply in bfloat16; with an adapter the frozen weights are kept in it too. None: where this machine is faster
+    with it; a run that goes on keeps to what it began with."""
     checkpointing: bool = False
     """Compute activations twice to save memory."""
     log_every: int = 1

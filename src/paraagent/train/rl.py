@@ -199,6 +199,7 @@ def train_rl(config: RlConfig, *, catalog: Path | None = None, resume: bool = Fa
     opened = Catalog.open(catalog)
     index = SearchIndex.open(opened)
     run = RunFolder(Path(config.out))
+    config = run.settle(config)
     checkpoint = run.open(config, resume=resume)
     tasks = training_tasks(config, TaskSampler(opened, index), run.path / "tasks.jsonl", say)
     arena = open_arena(config, opened, index)

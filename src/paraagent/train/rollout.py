@@ -96,7 +96,7 @@ class Player:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, arena: Arena, config: RlConfig):
         self._model, self._arena, self._rules = model, arena, rules(config.rules)
         self._merged = config.optimisation.lora_rank > 0
-        self._autocast = config.optimisation.bf16 and not self._merged
+        self._autocast = bool(config.optimisation.bf16) and not self._merged
         asked = model
         if self._merged:
             on_gpu = model.device.type != "cpu"  # a CPU writes as fast in float32, which keeps small changes

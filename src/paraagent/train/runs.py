@@ -15,15 +15,16 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from paraagent.agent.engine.load import fastest_dtype
 from paraagent.errors import EnvironmentFault, UsageError
-from paraagent.train.config import RlConfig, SftConfig, difference
+from paraagent.train.config import C, RlConfig, SftConfig, difference
 from paraagent.types import JsonObject
 
 Say = Callable[[str], None]
@@ -56,6 +57,17 @@ class RunFolder:
         """Note beside the result what is needed to ask it."""
         note = {"model": config.model, "dialect": config.dialect}
         (self.final / "paraagent.json").write_bytes(orjson.dumps(note, option=orjson.OPT_INDENT_2))
+
+    def settle(self, config: C) -> C:
+        """Return the settings with the number format decided: as the run began, or as this machine is fastest."""
+        if config.optimisation.bf16 is not None:
+            return config
+        if (self.path / "config.json").exists():
+            began = self.settings().get("optimisation")
+            bf16 = isinstance(began, dict) and bool(began.get("bf16"))
+        else:
+            bf16 = fastest_dtype("cuda" if torch.cuda.is_available() else "cpu") == torch.bfloat16
+        return replace(config, optimisation=replace(config.optimisation, bf16=bf16))
 
     def open(self, config: SftConfig | RlConfig, *, resume: bool) -> Path | None:
         """Make the folder ready; return the checkpoint to go on from, if any.

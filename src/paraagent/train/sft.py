@@ -91,6 +91,7 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
     tokenizer = load_tokenizer(folder)
     rows = _rows(config, Chat(tokenizer), say)
     run = RunFolder(Path(config.out))
+    config = run.settle(config)
     checkpoint = run.open(config, resume=resume)
     optimisation = config.optimisation
     model = open_model(config.model, optimisation, config.adapter)
@@ -184,7 +185,7 @@ def shared_arguments(optimisation: Optimisation, run: RunFolder) -> dict[str, ob
         "weight_decay": optimisation.weight_decay,
         "max_grad_norm": optimisation.clip,
         "gradient_checkpointing": optimisation.checkpointing,
-        "bf16": optimisation.bf16,
+        "bf16": bool(optimisation.bf16),
         "use_cpu": on_cpu,
         "logging_steps": optimisation.log_every,
         "logging_nan_inf_filter": False,

@@ -21,6 +21,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from paraagent.agent.engine.cache import Row, SlotCache, Step, check_supported, ragged_attention
+from paraagent.agent.engine.guide import Guide, Guides, narrow
 from paraagent.agent.engine.sampling import Sampling, choose
 from paraagent.agent.engine.streams import Request, Seats, Stream, Written
 
@@ -83,6 +84,7 @@ class Engine:
         self._between = 0
         """Episodes that got a turn and have neither come back nor ended."""
         self._runner: asyncio.Task[None] | None = None
+        self._guides: Guides | None = None
 
     async def write(self, stream: Stream, sampling: Sampling, random: Random) -> Written:
         """Write one turn at the end of the stream, whose new prompt tokens the caller has appended.
@@ -92,7 +94,7 @@ class Engine:
         if len(stream.tokens) >= self.max_length:
             return Written((), (), ended=False)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        request = Request(stream, sampling, random, done)
+        request = Request(stream, sampling, random, done, self._guide(sampling))
         self._waiting.append(request)
         self._between = max(0, self._between - 1)
         if self._runner is None or self._runner.done():
@@ -111,6 +113,14 @@ class Engine:
     def reset(self) -> None:
         """Forget everything cached, as after the weights changed, and give the memory back."""
         self.seats.clear()
+
+    def _guide(self, sampling: Sampling) -> Guide | None:
+        if not sampling.grammar:
+            return None
+        if self._guides is None:
+            vocabulary = self._base.get_output_embeddings().weight.shape[0]
+            self._guides = Guides(self._tokenizer, sorted(self._stop_ids), vocabulary)
+        return self._guides.begin(sampling.grammar)
 
     async def _run(self) -> None:
         """Step until nothing is left to do; a failure is passed to everybody who waits."""
@@ -159,12 +169,14 @@ class Engine:
         logits = self._forward(rows, [place for place, _ in ready])
         self.stats.seconds += time.perf_counter() - began
         for request, row in rows:
+            prompt = len(request.stream.tokens) - len(request.written)
             request.stream.cached += row.tokens
             request.stream.last_used = self.stats.steps
-            self.stats.read += row.tokens - bool(request.written)
+            self.stats.read += max(0, min(request.stream.cached, prompt) - row.start)
         requests = [request for _, request in ready]
         if not requests:
             return False
+        logits = narrow(logits, [request.guide for request in requests])
         tokens, logprobs = choose(logits, [r.sampling for r in requests], [r.random for r in requests])
         ended = [self._take(*one) for one in zip(requests, tokens, logprobs, strict=True)]
         return any(ended)
@@ -207,12 +219,15 @@ class Engine:
         return logits
 
     def _take(self, request: Request, token: int, logprob: float) -> bool:
-        """Append a sampled token; True if it ends the turn."""
-        request.written.append(token)
-        request.logprobs.append(logprob)
-        request.stream.tokens.append(token)
-        self.stats.written += 1
-        ended = token in self._stop_ids or self._stopped(request)
+        """Append a sampled token and what can only follow it; True if that ends the turn."""
+        forced = request.guide.take(token) if request.guide else []
+        room = min(request.sampling.max_tokens - len(request.written), self.max_length - len(request.stream.tokens))
+        new = [token, *forced][:room]
+        request.written += new
+        request.logprobs += [logprob, *[0.0] * len(new[1:])]
+        request.stream.tokens += new
+        self.stats.written += len(new)
+        ended = new[-1] in self._stop_ids or self._stopped(request)
         cut = len(request.written) >= request.sampling.max_tokens or len(request.stream.tokens) >= self.max_length
         if not ended and not cut:
             return False

@@ -27,6 +27,8 @@ class Sampling:
     """Per turn."""
     stop: tuple[str, ...] = ()
     """The turn also ends with the token that completes one of these texts."""
+    grammar: str = ""
+    """Keeps the turn within a grammar, in Lark; its probabilities are then those of what is allowed."""
 
     def __post_init__(self) -> None:
         if self.temperature < 0 or not 0 < self.top_p <= 1 or self.max_tokens < 1:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 from paraagent.agent.engine.cache import SlotCache
+from paraagent.agent.engine.guide import Guide
 from paraagent.agent.engine.sampling import Sampling
 
 _IDLE_STEPS = 64
@@ -65,6 +66,7 @@ class Request:
     sampling: Sampling
     random: Random
     done: asyncio.Future[Written]
+    guide: Guide | None = None
     donor: Stream | None = None
     """Reads the same beginning, which is copied once it has."""
     shared: int = 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paraagent.agent.engine.streams import Writer, Written
 
 Dialect = Literal["tags", "compact"]
+Guidance = Literal["off", "calls", "values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class LocalConfig:
     adapter: str | None = None
     """Folder of a PEFT adapter for it, or `none`; None takes the one that is shipped for the embedded default."""
     dialect: Dialect = "compact"
+    guide: Guidance = "calls"
+    """What keeps turns of the compact dialect from failing: `calls` lets only tools be called that were shown, with
+    arguments that they have; `values` also wants strings and numbers in calls to stand in the request or in what came
+    back, word for word, which is right where an agent only passes on; `off` leaves all free."""
     temperature: float = 0.0
     top_p: float = 1.0
     max_tokens: int = 400

@@ -1,0 +1,76 @@
+"""Keeps what a model writes within a grammar: tokens that would leave it cannot be chosen.
+
+Place in the flow: layer 3, optional; part of `engine`, which asks the guide of every turn that has one. What has only
+one continuation is written without asking the model. The work is done by llguidance, which reads grammars in Lark.
+A grammar that cannot be read guides nothing, with a warning.
+Limits: probabilities are those of what is left, so turns that are to be learned from are written without a guide.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from llguidance import LLMatcher
+from llguidance.hf import from_tokenizer
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from transformers import PreTrainedTokenizerFast
+
+from paraagent.errors import UsageError
+
+
+class Guide:
+    """How far one turn has come in its grammar."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+
+    def fill(self, masks: np.ndarray, row: int) -> None:
+        """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next; leave it if lost."""
+        if not self._matcher.is_error():
+            fill_next_token_bitmask(self._matcher, masks, row)
+
+    def take(self, token: int) -> list[int]:
+        """Take note of a token; return those that can only follow it."""
+        if self._matcher.is_error() or self._matcher.is_stopped() or not self._matcher.consume_token(token):
+            return []
+        forced: list[int] = self._matcher.compute_ff_tokens()
+        return forced if not forced or self._matcher.consume_tokens(forced) else []
+
+
+class Guides:
+    """Makes guides for one tokenizer.
+
+    Args:
+        vocabulary: how many tokens the model tells apart.
+
+    Raises:
+        UsageError: the tokenizer is of a kind that cannot be guided.
+    """
+
+    def __init__(self, tokenizer: object, stop_ids: Sequence[int], vocabulary: int) -> None:
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
+            raise UsageError(f"{type(tokenizer).__name__} cannot be guided: it has no tokenizer.json")
+        self._tokenizer = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=list(stop_ids))
+
+    def begin(self, grammar: str) -> Guide:
+        """Return the guide of a turn."""
+        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            warnings.warn(f"a turn is written unguided: {matcher.get_error()[:300]}", stacklevel=2)
+        return Guide(matcher)
+
+
+def narrow(logits: torch.Tensor, guides: Sequence[Guide | None]) -> torch.Tensor:
+    """Return logits (rows, vocabulary), those of tokens that may not come next at minus infinity."""
+    if not any(guides):
+        return logits
+    vocabulary = logits.shape[1]
+    masks = allocate_token_bitmask(len(guides), vocabulary)
+    for row, guide in enumerate(guides):
+        if guide is not None:
+            guide.fill(masks, row)
+    allowed = np.unpackbits(masks.view(np.uint8), axis=1, count=vocabulary, bitorder="little")
+    return logits.masked_fill(torch.from_numpy(allowed == 0).to(logits.device), float("-inf"))

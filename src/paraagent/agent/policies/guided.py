@@ -1,0 +1,42 @@
+"""The grammar of a model's next turn in the compact dialect, from what the episode has shown so far.
+
+Place in the flow: layer 3, optional; `local` keeps small models within it.
+"""
+
+from __future__ import annotations
+
+from itertools import count, islice
+
+from paraagent.agent.context import Context
+from paraagent.protocol.lark import LINES, Shown, turn_grammar
+from paraagent.protocol.shorten import View
+
+_QUOTED = 40_000
+"""Characters of the latest observations in which quoted values are looked for."""
+
+
+def grammar(context: Context, *, quoting: bool) -> str:
+    """Return what may be written now.
+
+    Args:
+        quoting: strings and numbers must stand in the request or in what came back, word for word.
+    """
+    if context.turns_left == 1:
+        return turn_grammar([], last=True)
+    visible = View().tools
+    shown = [
+        Shown(found.search.slot, tuple(hit.tool for hit in found.hits[:visible]))
+        for exchange in context.exchanges
+        for found in exchange.found
+    ]
+    known = context.values()
+    used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
+    fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
+    free = [*islice(fresh, LINES), *(name for name in used if name not in known)]
+    return turn_grammar(shown, known=[*known], free=free, quoted=_told(context) if quoting else None)
+
+
+def _told(context: Context) -> str:
+    """Return the request and what came back."""
+    told = "\n".join(message.content for message in context.messages if message.role == "user")
+    return f"{context.request}\n{told[-_QUOTED:]}"

@@ -1,0 +1,187 @@
+"""A guided turn stays within its grammar, whoever shares the batch, and what has no alternative costs no step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+import tiny_model
+
+pytest.importorskip("llguidance")
+
+from paraagent.agent.context import Context, Exchange
+from paraagent.agent.engine.chat import Chat
+from paraagent.agent.engine.engine import Engine
+from paraagent.agent.engine.guide import Guides
+from paraagent.agent.engine.sampling import Sampling
+from paraagent.agent.engine.streams import Stream, Written
+from paraagent.agent.policies.local import LocalPolicy
+from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
+from paraagent.errors import UsageError
+from paraagent.protocol.grammar import parse
+from paraagent.types import Call, Found, Hit, Message, Result, Search, Tool, ToolError
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
+WORDS = 'start: "a" ("b" | "c") "def" /[0-9]/ "."'
+PROMPT = [5, 9, 17, 30]
+
+
+def engine(**limits: int) -> Engine:
+    return Engine(tiny_model.model(), tiny_model.tokenizer(), [2], slots=4, **limits)  # type: ignore[arg-type]
+
+
+def text(written: Written) -> str:
+    return Chat(tiny_model.tokenizer()).text(written.tokens)
+
+
+def write(own: Engine, sampling: Sampling, seed: str = "s") -> Written:
+    return asyncio.run(own.write(Stream([*PROMPT]), sampling, Random(seed)))
+
+
+def test_every_turn_is_one_that_the_grammar_has() -> None:
+    said = set()
+    for seed in range(24):
+        turn = write(engine(), Sampling(temperature=1.0, grammar=WORDS), f"{seed}")
+        said.add(text(turn))
+        assert turn.ended
+        assert len(turn.tokens) == len(turn.logprobs)
+    assert all(one[0] == "a" and one[1] in "bc" and one[2:5] == "def" and one[5].isdigit() for one in said)
+    assert {one[1] for one in said} == {"b", "c"}
+    assert len({one[5] for one in said}) > 3
+
+
+def test_probabilities_are_those_of_what_is_allowed() -> None:
+    own = engine()
+    turn = write(own, Sampling(grammar='start: "b" | "c"'))
+    free = write(own, Sampling(max_tokens=1))
+    assert free.logprobs[0] < turn.logprobs[0] < 0
+    assert write(own, Sampling(grammar='start: "b"')).logprobs[0] == 0
+
+
+def test_what_has_no_alternative_takes_no_step() -> None:
+    own = engine()
+    turn = write(own, Sampling(grammar=WORDS))
+    assert len(turn.tokens) == 8  # the end included
+    assert own.stats.steps < 6
+    assert own.stats.read == len(PROMPT)
+    assert own.stats.written == 8
+
+
+def test_limits_cut_what_is_forced() -> None:
+    assert text(write(engine(), Sampling(max_tokens=4, grammar=WORDS))) in ("abde", "acde")
+    assert len(write(engine(max_length=6), Sampling(grammar=WORDS)).tokens) == 2
+
+
+def test_a_turn_goes_on_from_a_guided_one_as_if_it_had_been_read() -> None:
+    async def play(own: Engine, grammar: str) -> Written:
+        stream = Stream([*PROMPT])
+        if grammar:
+            await own.write(stream, Sampling(grammar=grammar), Random(0))
+        else:
+            stream.tokens += written.tokens
+        stream.tokens += [40, 41]
+        return await own.write(stream, Sampling(max_tokens=6), Random(0))
+
+    written = write(engine(), Sampling(grammar=WORDS))
+    assert asyncio.run(play(engine(), WORDS)).tokens == asyncio.run(play(engine(), "")).tokens
+
+
+def test_guided_and_free_turns_share_a_batch() -> None:
+    own = engine()
+
+    async def play() -> list[Written]:
+        samplings = [Sampling(max_tokens=9), Sampling(grammar=WORDS), Sampling(max_tokens=9, temperature=1.0)]
+        streams = [Stream([*PROMPT, number]) for number in range(3)]
+        turns = (own.write(s, how, Random(n)) for n, (s, how) in enumerate(zip(streams, samplings, strict=True)))
+        return await asyncio.gather(*turns)
+
+    async def alone(number: int, sampling: Sampling) -> Written:
+        return await engine().write(Stream([*PROMPT, number]), sampling, Random(number))
+
+    first, guided, third = asyncio.run(play())
+    assert first.tokens == asyncio.run(alone(0, Sampling(max_tokens=9))).tokens
+    assert guided.tokens == asyncio.run(alone(1, Sampling(grammar=WORDS))).tokens
+    assert third.tokens == asyncio.run(alone(2, Sampling(max_tokens=9, temperature=1.0))).tokens
+
+
+def test_a_grammar_that_cannot_be_read_guides_nothing_and_is_told() -> None:
+    with pytest.warns(UserWarning, match="unguided"):
+        turn = write(engine(), Sampling(max_tokens=6, grammar="start: nothing"))
+    assert turn.tokens == write(engine(), Sampling(max_tokens=6)).tokens
+
+
+def test_a_tokenizer_without_a_vocabulary_file_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"tokenizer\.json"):
+        Guides(object(), [2], 259)
+
+
+TOOL = Tool("get_order", "", {"type": "object", "properties": {"id": {"type": "string"}}}, {}, "read")
+
+
+FOUND = Found(Search("order", "get an order"), (Hit(TOOL, 1.0, ""),), 1, False)
+
+
+def asked(turns_left: int = 5, guide: Guidance = "calls") -> list[str]:
+    """Return what random weights say to one request, by thirty seeds."""
+    config = LocalConfig(guide=guide, temperature=1.0, max_tokens=60)
+    local = LocalModel.over(tiny_model.model(), tiny_model.tokenizer(), config)
+    context = Context("Do it.", [Message("system", "rules"), Message("user", "Do it.")], turns_left=turns_left)
+    return [asyncio.run(LocalPolicy(local, seed).act(context)).text for seed in range(30)]
+
+
+def kinds(texts: list[str]) -> set[str]:
+    return {parse(text).kind for text in texts}
+
+
+def test_a_policy_of_random_weights_keeps_to_the_protocol() -> None:
+    assert kinds(asked()) <= {"exploration", "answer"}
+    assert kinds(asked(turns_left=1)) == {"answer"}
+    assert kinds(asked(guide="off")) == {"invalid"}
+
+
+def shown(guide: Guidance = "calls", dialect: Dialect = "compact") -> Iterator[tuple[Context, str]]:
+    """Yield an episode and the grammar of its next turn, as it goes on."""
+    config = LocalConfig(guide=guide, dialect=dialect)
+    policy = LocalPolicy(LocalModel.over(tiny_model.model(), tiny_model.tokenizer(), config))
+    context = Context("Get A7.", [Message("user", "Get A7.")], turns_left=5)
+    yield context, policy._sampling(context).grammar
+    context.exchanges.append(Exchange(parse("find\norder"), (FOUND,)))
+    context.messages.append(Message("user", "order: get_order(id?: string)"))
+    yield context, policy._sampling(context).grammar
+    calls = [Call("get_order", {"id": "A7"}, name) for name in ("c1", "c2")]
+    results = Result(calls[0], {}, {"id": "A7"}), Result(calls[1], {}, error=ToolError("timeout", "late"))
+    context.exchanges.append(Exchange(parse("run"), results=results))
+    context.messages.append(Message("user", "c1: Zurich"))
+    yield context, policy._sampling(context).grammar
+    context.turns_left = 1
+    yield context, policy._sampling(context).grammar
+
+
+def test_it_names_only_what_was_shown() -> None:
+    first, found, called, last = (grammar for _, grammar in shown())
+    assert "get_order" not in first
+    assert '"order: " ID (call0)' in found
+    assert '"get_order("' in found
+    assert '"c1" | "c2"' in found
+    assert '"c1"' not in called.partition("LINK")[0]  # it has a result; c2 may be tried again
+    assert '"c3"' in called
+    assert '"c2"' in called
+    assert "(c1|c3|" in called
+    assert "find" not in last
+    assert "run" not in last
+
+
+def test_quotes_come_from_the_request_and_from_what_came_back() -> None:
+    grammars = [grammar for _, grammar in shown("values")]
+    assert "Zurich" not in grammars[1]
+    assert "Get A7." in grammars[1]
+    assert "Zurich" in grammars[2]
+    assert not any("Zurich" in grammar for _, grammar in shown("calls"))
+
+
+def test_tags_and_a_free_model_have_no_grammar() -> None:
+    assert not any(grammar for _, grammar in shown("off"))
+    assert not any(grammar for _, grammar in shown(dialect="tags"))
