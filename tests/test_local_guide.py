@@ -18,6 +18,7 @@ from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.guide import Guides
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
+from paraagent.agent.policies.guided import grammar
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
 from paraagent.errors import UsageError
@@ -161,7 +162,7 @@ def shown(guide: Guidance = "calls", dialect: Dialect = "compact") -> Iterator[t
 
 
 def test_it_names_only_what_was_shown() -> None:
-    first, found, called, last = (grammar for _, grammar in shown())
+    first, found, called, last = (text for _, text in shown())
     assert "get_order" not in first
     assert '"order: " ID (call0)' in found
     assert '"get_order("' in found
@@ -174,14 +175,25 @@ def test_it_names_only_what_was_shown() -> None:
     assert "run" not in last
 
 
+@pytest.mark.parametrize(("ids", "again"), [(["A7", "A7"], True), (["A7", "B8", "A7"], True), (["A7"] * 3, False)])
+def test_a_call_is_not_repeated_for_ever(ids: list[str], again: bool) -> None:
+    episode = shown()
+    next(episode)
+    context, _ = next(episode)
+    for number, one in enumerate(ids):
+        call = Call("get_order", {"id": one}, f"c{number}")
+        context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, {}),)))
+    assert ("get_order" in grammar(context, quoting=False)) is again
+
+
 def test_quotes_come_from_the_request_and_from_what_came_back() -> None:
-    grammars = [grammar for _, grammar in shown("values")]
+    grammars = [text for _, text in shown("values")]
     assert "Zurich" not in grammars[1]
     assert "Get A7." in grammars[1]
     assert "Zurich" in grammars[2]
-    assert not any("Zurich" in grammar for _, grammar in shown("calls"))
+    assert not any("Zurich" in text for _, text in shown("calls"))
 
 
 def test_tags_and_a_free_model_have_no_grammar() -> None:
-    assert not any(grammar for _, grammar in shown("off"))
-    assert not any(grammar for _, grammar in shown(dialect="tags"))
+    assert not any(text for _, text in shown("off"))
+    assert not any(text for _, text in shown(dialect="tags"))

@@ -83,6 +83,8 @@ def test_what_the_dialect_says_is_within(turn: str) -> None:
         'run\nc1 = get_order(order_id="x", state="shut")',
         'run\nc1 = get_order(order_id="x", limit=1.5)',
         'run\nc1 = move(source="a")',
+        'run\nc1 = move(source="a", source="b")',
+        'run\nc1 = get_order(limit=1, state="open")',
         "run\nc1 = list_orders(limit=1)",
         'run\nget_order(order_id="A7")',
         'run\nmove it: c1 = get_order(order_id="A7")',
@@ -152,7 +154,7 @@ KINDS: dict[str, st.SearchStrategy[JsonValue]] = {
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[Tool, Call]:
     """A tool with parameters of any names, and a valid call of it."""
-    kinds = draw(st.dictionaries(NAMES, st.sampled_from([*KINDS]), max_size=4))
+    kinds = draw(st.dictionaries(NAMES, st.sampled_from([*KINDS]), max_size=8))
     required = draw(st.lists(st.sampled_from([*kinds]), unique=True)) if kinds else []
     given_names = [name for name in draw(st.permutations([*kinds])) if name in required or draw(st.booleans())]
     arguments = {name: draw(KINDS[kinds[name]] | st.just("$c1.id")) for name in given_names}

@@ -1,17 +1,17 @@
 """The compact dialect as a grammar in Lark, for engines that keep a model within one as it writes.
 
 Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
-was shown, behind the search that showed it if it names one; arguments that this tool has, at least as many as it
-requires; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that each required argument stands there exactly once is not told, nor that a link leads to an earlier line;
-of the schemas only types and choices are. Thoughts and explicit plans are left out.
+was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
+has; values of their types, choices, or links to calls that there are. Queries and answers are free.
+Limits: that a link leads to an earlier line is not told, nor that no optional argument stands there twice; of the
+schemas only types and choices are. Thoughts and explicit plans are left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from paraagent.protocol.compact import argument_name
@@ -19,7 +19,10 @@ from paraagent.types import JsonObject, JsonValue, Tool
 
 LINES = 8
 """Searches or calls of a turn at most."""
+_MOST = 5
+"""Required arguments of which each is told to stand there; of more only their number."""
 _NUMBERS = 200
+"""Quoted numbers that are told apart."""
 _DIGIT = "/[0-9]/"
 _FIND = f'find: "find" " more"? ("\\n" QUERY){{1,{LINES}}}\nQUERY: /[^\\n]*[^\\s][^\\n]*/'
 _SAY = 'say: "say\\n" ANSWER\nANSWER: /(.|\\n)*[^\\s](.|\\n)*/'
@@ -91,20 +94,39 @@ def _calls(tools: Iterable[Tool], place: Mapping[str, int]) -> str:
     return f"({_either(f'call{place[tool.name]}' for tool in tools)})"
 
 
-def _tool(number: int, tool: Tool) -> list[str]:
-    """Return the rules of a tool's call and of one of its arguments."""
+def _tool(number: int, tool: Tool) -> Iterator[str]:
+    """Yield the rules of a tool's call."""
     properties = tool.parameters.get("properties")
     known = properties if isinstance(properties, dict) else {}
-    required = tool.parameters.get("required")
-    least = len({name for name in required if name in known}) if isinstance(required, list) else 0
-    begin = _text(f"{tool.name}(")
-    if not known:
-        return [f'call{number}: {begin} ")"']
-    more = f'(", " argument{number}){{{max(0, least - 1)},{len(known) - 1}}}' if len(known) > 1 else ""
-    arguments = f"argument{number} {more}"
-    inside = arguments if least else f"({arguments})?"
-    named = _either(f"{_text(argument_name(name) + '=')} {_value(schema)}" for name, schema in known.items())
-    return [f'call{number}: {begin} {inside} ")"', f"argument{number}: {named}"]
+    named = {name: f"{_text(argument_name(name) + '=')} {_value(schema)}" for name, schema in known.items()}
+    wanted = tool.parameters.get("required")
+    required = [name for name in named if name in wanted] if isinstance(wanted, list) else []
+    begin = f"call{number}: {_text(f'{tool.name}(')}"
+    if not named:
+        yield f'{begin} ")"'
+    elif not required or len(required) > _MOST:
+        least = max(0, len(required) - 1)
+        more = f'(", " any{number}){{{least},{len(named) - 1}}}' if len(named) > 1 else ""
+        yield f'{begin} any{number} {more} ")"' if required else f'{begin} (any{number} {more})? ")"'
+        yield f"any{number}: {_either(named.values())}"
+    else:
+        yield f'{begin} left{number}_{2 ** len(required) - 1} ")"'
+        yield from _in_any_order(number, named, required)
+
+
+def _in_any_order(number: int, named: Mapping[str, str], required: Sequence[str]) -> Iterator[str]:
+    """Yield a rule of what may stand there for every set of required arguments that are still missing."""
+    optional = [text for name, text in named.items() if name not in required]
+    if optional:
+        yield f"more{number}: {_either(optional)}"
+    for missing in range(1, 2 ** len(required)):
+        options = [f'more{number} ", " left{number}_{missing}'] if optional else []
+        for place, name in enumerate(required):
+            rest = missing & ~(1 << place)
+            if rest != missing:
+                last = f'(", " more{number}){{0,{len(optional)}}}' if optional else ""
+                options.append(f'{named[name]} ", " left{number}_{rest}' if rest else f"{named[name]} {last}")
+        yield f"left{number}_{missing}: {_either(options)}"
 
 
 def _value(schema: JsonValue) -> str:
