@@ -190,6 +190,17 @@ def test_a_dead_model_masks_the_episode_and_is_no_failure_of_the_agent() -> None
     assert end.failure_kind == "endpoint down"
 
 
+def test_a_toolbox_that_cannot_search_masks_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def search(self: object, searches: object) -> list[Found]:
+        raise OSError("index is gone")
+
+    monkeypatch.setattr(Shop, "search", search)
+    view, end, _, _ = play([SEARCH, ANSWER])
+    assert (end.stop_reason, end.mask_sample, end.success) == ("search_error", True, None)
+    assert end.failure_kind == "the search failed: index is gone"
+    assert view.end == end
+
+
 def test_cancelling_closes_the_trace_as_cancelled() -> None:
     async def run() -> Recorder:
         clock, recorder = VirtualClock(), Recorder(None)

@@ -119,6 +119,7 @@ def test_links_lead_to_calls_that_there_are() -> None:
     assert fits(turn, known=["c2"], free=["c3", "c4"])
     assert not fits(turn, known=["c1"], free=["c3", "c4"])
     assert not fits(turn, known=["c2", "c4"], free=["c3"])
+    assert fits(turn, known=["c2", "a/b", "*", 'q"'], free=["c4", "x/"])  # ids are a model's words
 
 
 READ = 'Get the "big one" for eve_b7 from 22237306-f761, at most 12 of 3.5, on C:\\temp.'

@@ -143,6 +143,8 @@ def test_a_killed_run_goes_on_with_the_same_numbers(
     assert len(losses(tmp_path / "run")) < 6
     train(wanted, resume=True)
     assert losses(tmp_path / "run") == losses(uninterrupted)
+    last, last_resumed = (RunFolder(path).read_metrics()[-1] for path in (uninterrupted, tmp_path / "run"))
+    assert last["num_tokens"] == last_resumed["num_tokens"]
     whole, resumed = (
         load_model(model, adapter=RunFolder(path).final, dtype="float32", device="cpu")
         for path in (uninterrupted, tmp_path / "run")

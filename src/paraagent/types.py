@@ -37,6 +37,7 @@ StopReason = Literal[
     "invalid_turns",
     "cancelled",
     "model_error",
+    "search_error",
 ]
 
 

@@ -178,7 +178,10 @@ class Loop:
         started = self._clock.now()
         known = self._past.found(self._spending.turns - 1, searches, self._toolbox.tool)
         new = [search for index, search in enumerate(searches) if index not in known]
-        answers = iter(await self._clock.wait(self._clock.spawn(self._toolbox.search(new))) if new else ())
+        try:
+            answers = iter(await self._clock.wait(self._clock.spawn(self._toolbox.search(new))) if new else ())
+        except Exception as error:  # a toolbox may be anybody's
+            return self._finish("search_error", failure=f"the search failed: {error or type(error).__name__}")
         found = [known.get(index) or next(answers) for index in range(len(searches))]
         for index, answer in enumerate(found):
             self._journal.emit(self._search_done(index, answer, started))

@@ -75,6 +75,7 @@ def turn_grammar(
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
+    linked = [name for name in [*known, *free] if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name)]
     place = {tool.name: number for number, tool in enumerate(tools)}
     named = [f"{_text(_flat(one.slot) + ': ')} ID {_calls(one.tools, place)}" for one in shown if one.tools]
     return "\n".join(
@@ -83,7 +84,7 @@ def turn_grammar(
             f'run: "run" " more"? ("\\n" line){{1,{LINES}}}',
             f"line: {_either([f'ID {_calls(tools, place)}', *named])}",
             f'ID: ({_either(map(_text, free))}) " = "',
-            rf"LINK: /\$({'|'.join(re.escape(name) for name in [*known, *free])})([.\[][A-Za-z0-9_.\[\]@-]*)?/",
+            rf"LINK: /\$({'|'.join(linked)})([.\[][A-Za-z0-9_.\[\]@-]*)?/",
             *(rule for number, tool in enumerate(tools) for rule in _tool(number, tool)),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
         ]

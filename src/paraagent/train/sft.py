@@ -107,9 +107,16 @@ def train_sft(config: SftConfig, *, resume: bool = False, say: Say = print) -> P
         seat, build = Seat(bare(trainer.model)), partial(_seat, config)
         trainer.workers = Workers(seat, build, min(torch.get_num_threads(), optimisation.micro_batch))
         settle(trainer, run, say)
+        trainer._total_train_tokens = _tokens(run)
         fit(trainer, run, checkpoint, say)
     run.sign(config)
     return run.final
+
+
+def _tokens(run: RunFolder) -> int:
+    """Return how many tokens were read up to where the run goes on."""
+    logged = run.read_metrics()
+    return int(float(str(logged[-1]["num_tokens"]))) if logged else 0
 
 
 def _seat(config: SftConfig) -> Seat:

@@ -13,12 +13,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from llguidance import LLMatcher
-from llguidance.hf import from_tokenizer
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from transformers import PreTrainedTokenizerFast
 
-from paraagent.errors import UsageError
+from paraagent.errors import EnvironmentFault, UsageError
+
+try:
+    from llguidance import LLMatcher
+    from llguidance.hf import from_tokenizer
+    from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+except ImportError:
+    raise EnvironmentFault("local models need the package llguidance: pip install 'paraagent[local]'") from None
 
 
 class Guide:
