@@ -161,6 +161,37 @@ def test_samples_of_a_model_differ(where: tuple[str, ...], tiny: str) -> None:
 
 @needs_torch
 @pytest.mark.filterwarnings("ignore")
+def test_a_general_model_judges_its_own_samples(
+    where: tuple[str, ...], tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from paraagent.agent.context import Context
+    from paraagent.agent.policies.local import LocalPolicy
+    from paraagent.types import Reply
+
+    asked = []
+
+    async def act(policy: LocalPolicy, context: Context) -> Reply:
+        verdict = not context.request  # nobody asks a judge to do something
+        asked.append((verdict, policy._local.config.temperature))
+        return Reply("<answer>It is open.</answer>")
+
+    monkeypatch.setattr(LocalPolicy, "act", act)
+    options = ("--model-dir", tiny, "--samples", "2", "--turns", "2", "--judge", "self", "--out", "out")
+    result = paraagent("scale", *where, *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert {temperature for verdict, temperature in asked if verdict} == {0.0}
+    assert {temperature for verdict, temperature in asked if not verdict} == {0.7}
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_that_was_trained_to_act_does_not_judge(where: tuple[str, ...]) -> None:
+    says = complaint(paraagent("scale", "--policy", "local", "--judge", "self", *where), 2)
+    assert "nor one that was trained to act" in says
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
 def test_a_request_is_played_and_goes_on(catalog: Catalog, tiny: str) -> None:
     options = ("--model-dir", tiny, "--turns", "3", "--out", "out", "--catalog", str(catalog.path))
     result = paraagent("run", "Where is my parcel?", *options)

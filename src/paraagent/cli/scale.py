@@ -13,16 +13,17 @@ import typer
 from paraagent.cli import policies
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
-from paraagent.cli.config import refuse_tokens
+from paraagent.cli.config import is_general, local_config, refuse_tokens
 from paraagent.cli.output import EXIT_INTERRUPTED, JsonFlag, Output, guarded
 from paraagent.cli.report import AllowIncomplete, write
 from paraagent.cli.scale_play import Judged, Stage
 from paraagent.errors import EnvironmentFault, UsageError
 
 if TYPE_CHECKING:
+    from paraagent.agent.policies.model import LocalConfig
     from paraagent.evaluate.report_document import Document
     from paraagent.evaluate.scaling import Scaling
-    from paraagent.evaluate.scaling_run import Experiment
+    from paraagent.evaluate.scaling_run import Experiment, ScaleConfig
 
 RESULT = "scale.json"
 _SELF = "self"
@@ -90,8 +91,6 @@ def scale(
 
     out = Output(as_json)
     who = policies.policy_of(policy and policy.value, model, model_dir, adapter, guide)
-    if judge == _SELF and not model:
-        raise UsageError("--judge self needs --model: a built-in policy cannot judge, nor does a local one")
     if tokens:
         refuse_tokens(who, "--tokens")
     base = ScaleConfig(
@@ -112,9 +111,9 @@ def scale(
     )
     grown = _sizes("--turns", turns), _sizes("--tokens", tokens), _sizes("--rounds", rounds)
     experiment = Experiment(base, samples, *grown)
-    judge_model = model if judge == _SELF else judge
-    judged_by = Judged(judge_model, judge_url or base_url, api_key_env, out_dir / "judged", pairs)
     at_once = policies.episodes_at_once(concurrency, who)
+    judge_model = _itself(base, at_once) if judge == _SELF else judge
+    judged_by = Judged(judge_model, judge_url or base_url, api_key_env, out_dir / "judged", pairs)
     stage = Stage(experiment, out_dir, judged_by, api_key_env, at_once, overwrite, allow_incomplete)
     try:
         scaling = asyncio.run(stage.run(catalog, out))
@@ -122,6 +121,16 @@ def scale(
         out.text.print(f"\ninterrupted: what was played is kept in {out_dir}; run again to go on", markup=False)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _finish(scaling, experiment, out_dir, out)
+
+
+def _itself(base: ScaleConfig, at_once: int) -> str | LocalConfig:
+    """Return the playing model as a judge."""
+    if not is_general(base):
+        raise UsageError(
+            "--judge self needs a general model, named by --model or --model-dir: a built-in policy cannot judge, "
+            "nor one that was trained to act"
+        )
+    return base.model or local_config(base, at_once)
 
 
 def load(path: Path) -> Document:

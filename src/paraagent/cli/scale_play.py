@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +14,7 @@ from paraagent.cli.output import Output
 from paraagent.types import Policy, Split
 
 if TYPE_CHECKING:
+    from paraagent.agent.policies.model import LocalConfig
     from paraagent.env.task import Task
     from paraagent.evaluate.arena import Arena
     from paraagent.evaluate.arena import PolicyFor as TaskPolicy
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Who judges the samples, one by one and in pairs; nobody without a model."""
+    """Who judges the samples, one by one and in pairs: a model at an endpoint or on this machine, or nobody."""
 
-    model: str | None
+    model: str | LocalConfig | None
     base_url: str | None
     api_key_env: str
     cache: Path
@@ -37,16 +38,25 @@ class Judged:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[Judge | None, PairJudge | None]]:
         from paraagent.agent.policies.http import HttpConfig, HttpPolicy
-        from paraagent.reward.judge import Judge
-        from paraagent.reward.pairs import PairJudge
 
         if self.model is None:
             yield None, None
-            return
-        config = HttpConfig(self.model, self.base_url, self.api_key_env, temperature=0.0)
-        async with HttpPolicy(config) as asked:
-            await asked.check()
-            yield Judge(asked, self.cache), PairJudge(asked, self.cache) if self.in_pairs else None
+        elif isinstance(self.model, str):
+            config = HttpConfig(self.model, self.base_url, self.api_key_env, temperature=0.0)
+            async with HttpPolicy(config) as asked:
+                await asked.check()
+                yield self._judges(asked)
+        else:
+            from paraagent.agent.policies.local import LocalPolicy
+            from paraagent.agent.policies.model import LocalModel
+
+            yield self._judges(LocalPolicy(LocalModel.open(replace(self.model, temperature=0.0))))
+
+    def _judges(self, asked: Policy) -> tuple[Judge, PairJudge | None]:
+        from paraagent.reward.judge import Judge
+        from paraagent.reward.pairs import PairJudge
+
+        return Judge(asked, self.cache), PairJudge(asked, self.cache) if self.in_pairs else None
 
 
 @dataclass(frozen=True, slots=True)
