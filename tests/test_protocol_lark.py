@@ -85,6 +85,7 @@ def test_what_the_dialect_says_is_within(turn: str) -> None:
         'run\nc1 = move(source="a")',
         'run\nc1 = move(source="a", source="b")',
         'run\nc1 = get_order(limit=1, state="open")',
+        "run\nc1 = get_order(" + "limit=1, " * 9 + 'order_id="A7")',
         "run\nc1 = list_orders(limit=1)",
         'run\nget_order(order_id="A7")',
         'run\nmove it: c1 = get_order(order_id="A7")',

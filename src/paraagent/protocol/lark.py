@@ -3,7 +3,7 @@
 Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
 was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
 has; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that a link leads to an earlier line is not told, nor that no optional argument stands there twice; of the
+Limits: that a link leads to an earlier line is not told, nor that an optional argument stands there once; of the
 schemas only types and choices are. Thoughts and explicit plans are left out.
 """
 
@@ -21,6 +21,8 @@ LINES = 8
 """Searches or calls of a turn at most."""
 _MOST = 5
 """Required arguments of which each is told to stand there; of more only their number."""
+_BETWEEN = 4
+"""Optional arguments before a required one."""
 _NUMBERS = 200
 """Quoted numbers that are told apart."""
 _DIGIT = "/[0-9]/"
@@ -120,14 +122,15 @@ def _in_any_order(number: int, named: Mapping[str, str], required: Sequence[str]
     optional = [text for name, text in named.items() if name not in required]
     if optional:
         yield f"more{number}: {_either(optional)}"
+    before = f'(more{number} ", "){{0,{min(_BETWEEN, len(optional))}}} ' if optional else ""
+    after = f' (", " more{number}){{0,{len(optional)}}}' if optional else ""
     for missing in range(1, 2 ** len(required)):
-        options = [f'more{number} ", " left{number}_{missing}'] if optional else []
+        options = []
         for place, name in enumerate(required):
             rest = missing & ~(1 << place)
             if rest != missing:
-                last = f'(", " more{number}){{0,{len(optional)}}}' if optional else ""
-                options.append(f'{named[name]} ", " left{number}_{rest}' if rest else f"{named[name]} {last}")
-        yield f"left{number}_{missing}: {_either(options)}"
+                options.append(named[name] + (f' ", " left{number}_{rest}' if rest else after))
+        yield f"left{number}_{missing}: {before}({_either(options)})"
 
 
 def _value(schema: JsonValue) -> str:
