@@ -159,6 +159,13 @@ def test_samples_of_a_model_differ(where: tuple[str, ...], tiny: str) -> None:
     assert said[1] != said[3]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_guide_is_for_the_compact_dialect(command: tuple[str, ...], where: tuple[str, ...], tiny: str) -> None:
+    result = paraagent(*command, "--model-dir", tiny, "--guide", "values", *where)
+    assert "this one writes tags" in complaint(result, 2)
+    assert "--guide is for --policy local" in complaint(paraagent(*command, "--policy", "rules", "--guide", "off"), 2)
+
+
 @needs_torch
 @pytest.mark.filterwarnings("ignore")
 def test_a_general_model_judges_its_own_samples(

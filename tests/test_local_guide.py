@@ -18,7 +18,7 @@ from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.guide import Guides
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
-from paraagent.agent.policies.guided import grammar
+from paraagent.agent.policies.guided import next_turn
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
 from paraagent.errors import UsageError
@@ -114,6 +114,12 @@ def test_a_grammar_that_cannot_be_read_guides_nothing_and_is_told() -> None:
     assert turn.tokens == write(engine(), Sampling(max_tokens=6)).tokens
 
 
+def test_a_grammar_that_is_too_large_guides_nothing_and_is_told() -> None:
+    large = "start: " + " | ".join(f'"{n} " /[a-z]/' for n in range(4000))
+    with pytest.warns(UserWarning, match="unguided"):
+        assert len(write(engine(), Sampling(max_tokens=6, grammar=large)).tokens) == 6
+
+
 def test_a_tokenizer_without_a_vocabulary_file_is_refused() -> None:
     with pytest.raises(UsageError, match=r"tokenizer\.json"):
         Guides(object(), [2], 259)
@@ -153,9 +159,8 @@ def shown(guide: Guidance = "calls", dialect: Dialect = "compact") -> Iterator[t
     context.messages.append(Message("user", "order: get_order(id?: string)"))
     yield context, policy._sampling(context).grammar
     calls = [Call("get_order", {"id": "A7"}, name) for name in ("c1", "c2")]
-    results = Result(calls[0], {}, {"id": "A7"}), Result(calls[1], {}, error=ToolError("timeout", "late"))
+    results = Result(calls[0], {}, {"id": ["Zurich", 12]}), Result(calls[1], {}, error=ToolError("timeout", "late"))
     context.exchanges.append(Exchange(parse("run"), results=results))
-    context.messages.append(Message("user", "c1: Zurich"))
     yield context, policy._sampling(context).grammar
     context.turns_left = 1
     yield context, policy._sampling(context).grammar
@@ -175,15 +180,26 @@ def test_it_names_only_what_was_shown() -> None:
     assert "run" not in last
 
 
-@pytest.mark.parametrize(("ids", "again"), [(["A7", "A7"], True), (["A7", "B8", "A7"], True), (["A7"] * 3, False)])
-def test_a_call_is_not_repeated_for_ever(ids: list[str], again: bool) -> None:
+@pytest.mark.parametrize(
+    ("ids", "late", "moving", "again"),
+    [
+        (["A7", "A7"], False, False, True),
+        (["A7", "B8", "A7"], False, False, True),
+        (["A7"] * 3, False, False, False),
+        (["A7"] * 3, True, False, True),
+        (["A7"] * 3, False, True, True),
+    ],
+)
+def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: bool, again: bool) -> None:
     episode = shown()
     next(episode)
     context, _ = next(episode)
     for number, one in enumerate(ids):
         call = Call("get_order", {"id": one}, f"c{number}")
-        context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, {}),)))
-    assert ("get_order" in grammar(context, quoting=False)) is again
+        error = ToolError("rate_limited", "") if late else None
+        value = {"polled": number} if moving else {}
+        context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, value, error),)))
+    assert ("get_order" in next_turn(context, quoting=False)) is again
 
 
 def test_quotes_come_from_the_request_and_from_what_came_back() -> None:

@@ -190,14 +190,22 @@ def test_a_dead_model_masks_the_episode_and_is_no_failure_of_the_agent() -> None
     assert end.failure_kind == "endpoint down"
 
 
-def test_a_toolbox_that_cannot_search_masks_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(OSError("index is gone"), "index is gone"), (OSError(), "OSError"), ([], "1 queries got 0 answers")],
+)
+def test_a_toolbox_that_cannot_search_masks_the_episode(
+    monkeypatch: pytest.MonkeyPatch, answer: Exception | list[Found], says: str
+) -> None:
     async def search(self: object, searches: object) -> list[Found]:
-        raise OSError("index is gone")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(Shop, "search", search)
     view, end, _, _ = play([SEARCH, ANSWER])
     assert (end.stop_reason, end.mask_sample, end.success) == ("search_error", True, None)
-    assert end.failure_kind == "the search failed: index is gone"
+    assert end.failure_kind == f"the search failed: {says}"
     assert view.end == end
 
 

@@ -51,6 +51,13 @@ def test_calls_survive(calls: list[Call], kind: str) -> None:
         assert "plan" not in text.split("\n")[0]
 
 
+@pytest.mark.parametrize("slot", ["parcel(s)", "x=y(", "track/parcel(s): now", "f(a=1"])
+def test_a_slot_may_have_parentheses(slot: str) -> None:
+    assert compact.parse(f'run\n{slot}: c1 = g(a="x: c2 = h(b=1)")').calls == (
+        Call("g", {"a": "x: c2 = h(b=1)"}, "c1"),
+    )
+
+
 @given(st.lists(WORDS, min_size=1, max_size=4).map("\n".join))
 def test_answers_survive(text: str) -> None:
     turn = grammar.parse(render_turn("", answer=text))

@@ -140,7 +140,89 @@ def test_other_values_are_no_quotes(arguments: str) -> None:
 
 def test_quoted_numbers() -> None:
     assert fits('run\nc1 = get_order(order_id="eve_b7", limit=12)', quoted=READ)
-    assert fits('run\nc1 = get_order(order_id="eve", limit=4)', quoted="eve without numbers")
+    assert not fits('run\nc1 = get_order(order_id="eve", limit=4)', quoted="eve without numbers")
+
+
+def one(schema: JsonObject, value: str, quoted: str | None = None) -> bool:
+    """Whether an argument of this schema may have a value, as it is written."""
+    return fits(f"run\nc1 = f(a={value})", [Shown("s", (tool("f", {"a": schema}),))], quoted=quoted)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer"}, "1234567890123456789"),
+        ({"type": "integer"}, "-0"),
+        ({"type": "number"}, "1e5"),
+        ({"type": ["string", "null"]}, "null"),
+        ({"type": "string", "nullable": True}, "null"),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "7"),
+        ({"enum": ["$count", 1, None]}, '"$$count"'),
+        ({"enum": [*range(1000)], "type": "integer"}, "999"),
+        ({"type": "string"}, '"$5.00"'),
+        ({"type": "string"}, '"$"'),
+        ({"type": "string"}, "$c1.größe"),
+        ({"type": "array"}, '[1, {"a": 2}]'),
+        ({}, '{"a": [1,2]}'),
+    ],
+)
+def test_values_that_a_schema_has(schema: JsonObject, value: str) -> None:
+    assert one(schema, value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer"}, "007"),
+        ({"type": "string"}, "null"),
+        ({"type": ["string", "null"]}, "true"),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "true"),
+        ({"enum": ["$count"]}, '"$count"'),
+        ({"type": "string"}, '"$c9.x"'),
+        ({"type": "array"}, "[\n1]"),
+        ({"type": "object"}, '{"a":\n1}'),
+        ({}, '{"a":\n1}'),
+    ],
+)
+def test_values_that_it_has_not(schema: JsonObject, value: str) -> None:
+    assert not one(schema, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value", "within"),
+    [
+        ("Go to\nLondon\tnow", "string", '"London"', True),
+        ("Go to\nLondon\tnow", "string", '"to London"', True),
+        ("agent 007", "number", "007", False),
+        ("agent 007", "number", "7", False),
+        ("agent \u0663", "number", "\u0663", False),
+        ("pay 1,000 now", "integer", "1000", True),
+        (" ".join(map(str, range(1000, 1300))), "integer", "1299", True),
+        ("no number", "integer", "5", False),
+        ("x", "null", "null", True),
+        ("half a pair \ud800 and more", "string", '"and more"', True),
+    ],
+)
+def test_what_can_be_quoted(text: str, kind: str, value: str, within: bool) -> None:
+    assert one({"type": [kind, "null"]}, value, text) is within
+
+
+def test_a_tool_may_have_many_arguments_in_any_order() -> None:
+    names = [f"a{n}" for n in range(9)]
+    many = tool("many", {name: {"type": "integer"} for name in names}, names[:7])
+    few = tool("few", {name: {"type": "integer"} for name in names}, names[8:])
+    arguments = ", ".join(f"{name}=1" for name in reversed(names))
+    shown = [Shown("s", (many, few))]
+    assert fits(f"run\nc1 = many({arguments})", shown)
+    assert fits(f"run\nc1 = few({', '.join(f'{name}=1' for name in names)})", shown)
+    assert not fits("run\nc1 = few(a0=1)", shown)
+
+
+def test_what_strangers_name_does_no_harm() -> None:
+    rogue = [tool(name, {"a\ud800": {"type": "string"}}) for name in ("a b", "-b", "a\nb", "a\ud800", 'a"', "a/")]
+    shown = [Shown('x" | "y\n\ud800', (*rogue, LIST))]
+    assert fits("run\nc1 = list_orders()", shown)
+    assert not fits("run\nc1 = a b()", shown)
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
@@ -169,3 +251,4 @@ def test_every_valid_call_is_within(made: tuple[Tool, Call]) -> None:
     shown, call = made
     line = compact.call_line(call, {"the_tool": "find it: now"})
     assert fits(f"run\n{line}", [Shown("find it: now", (LIST, shown))]), line
+    assert compact.parse(f"run\n{line}").calls == (call,)

@@ -24,7 +24,7 @@ from paraagent.agent.record import CallRecorder
 from paraagent.agent.schedule import run_group
 from paraagent.agent.settings import Settings, User, Verifier
 from paraagent.clock import Clock
-from paraagent.errors import ModelError
+from paraagent.errors import EnvironmentFault, ModelError
 from paraagent.protocol.call import BrokenCall
 from paraagent.protocol.card import card
 from paraagent.protocol.grammar import Turn, parse
@@ -179,10 +179,15 @@ class Loop:
         known = self._past.found(self._spending.turns - 1, searches, self._toolbox.tool)
         new = [search for index, search in enumerate(searches) if index not in known]
         try:
-            answers = iter(await self._clock.wait(self._clock.spawn(self._toolbox.search(new))) if new else ())
+            answers = await self._clock.wait(self._clock.spawn(self._toolbox.search(new))) if new else []
+            if len(answers) != len(new):
+                raise ValueError(f"{len(new)} queries got {len(answers)} answers")
+        except EnvironmentFault:
+            raise
         except Exception as error:  # a toolbox may be anybody's
-            return self._finish("search_error", failure=f"the search failed: {error or type(error).__name__}")
-        found = [known.get(index) or next(answers) for index in range(len(searches))]
+            return self._finish("search_error", failure=f"the search failed: {str(error) or type(error).__name__}")
+        order = iter(answers)
+        found = [known.get(index) or next(order) for index in range(len(searches))]
         for index, answer in enumerate(found):
             self._journal.emit(self._search_done(index, answer, started))
         self._monitor.record_searches([[hit.tool.name for hit in answer.hits] for answer in found])

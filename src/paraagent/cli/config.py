@@ -186,6 +186,8 @@ def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
     from paraagent.agent.policies.model import LocalConfig
 
     dialect = dialect_of(options)
+    if dialect == "tags" and options.guide not in (None, "off"):
+        raise UsageError(f"--guide {options.guide} is for models of the compact dialect, and this one writes tags")
     return LocalConfig(
         model=options.model_dir or NAME,
         adapter=options.adapter,

@@ -18,7 +18,9 @@ class GuideName(StrEnum):
 
 MODEL_DIR_HELP = "Folder of a causal language model to run on this machine; SmolLM2-135M unless given."
 ADAPTER_HELP = "Its adapter, as `train` leaves it; the one that comes with it unless given, `none` for none."
-GUIDE_HELP = "What its calls are kept to: tools and arguments that were shown (calls), values, too, or nothing (off)."
+GUIDE_HELP = (
+    "Keep its calls to tools that were shown (calls, the default), also to values that were read (values), or off."
+)
 CONCURRENCY_HELP = "Episodes in flight; 8 unless given, 32 for a model on this machine."
 
 ModelDir = Annotated[str | None, typer.Option("--model-dir", metavar="DIR", help=MODEL_DIR_HELP)]

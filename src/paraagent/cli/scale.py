@@ -60,7 +60,8 @@ def scale(
         str, typer.Option(metavar="N,N,...", help="Sequential: how often an answer is sent back to be checked.")
     ] = "",
     judge: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Choose by this model's judgement, too; `self` for --model.")
+        str | None,
+        typer.Option(metavar="MODEL", help="Choose by this model's judgement, too; `self` for the playing one."),
     ] = None,
     judge_url: Annotated[str | None, typer.Option(help="The judge's endpoint; --base-url unless given.")] = None,
     pairs: Annotated[

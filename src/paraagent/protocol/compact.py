@@ -18,6 +18,7 @@ breaks inside a search become spaces; text before the first keyword that is no t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -176,13 +177,10 @@ def _search(line: str) -> Search:
 
 def _call(line: str) -> Call | str:
     """Read one call line; one that cannot be read becomes a block that says so."""
-    head = _HEAD.search(line)
-    try:
-        if head is None:
-            raise _Unreadable
-        return Call(head[2], _arguments(line, head.end()), head[1])
-    except ValueError:
-        return f"<tool_call>{line}</tool_call>"
+    for head in _HEAD.finditer(line):  # a slot may have parentheses, too
+        with contextlib.suppress(ValueError):
+            return Call(head[2], _arguments(line, head.end()), head[1])
+    return f"<tool_call>{line}</tool_call>"
 
 
 def _arguments(line: str, position: int) -> JsonObject:

@@ -3,8 +3,10 @@
 Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
 was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
 has; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that a link leads to an earlier line is not told, nor that an optional argument stands there once; of the
-schemas only types and choices are. Thoughts and explicit plans are left out.
+Limits: that a link leads to an earlier line is not told, nor that an id or an optional argument stands there once
+only; of more than five required arguments their number is. Of the schemas types and choices are told, of lists and
+objects no more. Quoted words are what spaces and signs part; lists, objects and untyped values quote nothing.
+Thoughts and explicit plans are left out, and so are tools whose names the dialect cannot read.
 """
 
 from __future__ import annotations
@@ -12,32 +14,40 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from paraagent.protocol import links
 from paraagent.protocol.compact import argument_name
-from paraagent.types import JsonObject, JsonValue, Tool
+from paraagent.protocol.jsontext import write_json
+from paraagent.types import JsonValue, Tool
 
 LINES = 8
 """Searches or calls of a turn at most."""
 _MOST = 5
 """Required arguments of which each is told to stand there; of more only their number."""
-_BETWEEN = 4
-"""Optional arguments before a required one."""
+_BETWEEN = 16
+"""Optional arguments before a required one at most."""
+_CHOICES = 400
+"""Values of an enum, or optional arguments of a tool, that are told apart."""
 _NUMBERS = 200
-"""Quoted numbers that are told apart."""
-_DIGIT = "/[0-9]/"
+"""Quoted numbers that are told apart, the latest."""
+_NAME = re.compile(r"\w[\w.\-/]*")
+_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FIND = f'find: "find" " more"? ("\\n" QUERY){{1,{LINES}}}\nQUERY: /[^\\n]*[^\\s][^\\n]*/'
 _SAY = 'say: "say\\n" ANSWER\nANSWER: /(.|\\n)*[^\\s](.|\\n)*/'
-_VALUES = r"""
+_ANYTHING = '"x-guidance": {"whitespace_pattern": "[ ]?"}'  # on one line
+_VALUES = f"""
 flag: "true" | "false"
-list: %json {"type": "array"}
-object: %json {"type": "object"}
-any: %json {}"""
+null: "null"
+list: %json {{"type": "array", {_ANYTHING}}}
+object: %json {{"type": "object", {_ANYTHING}}}
+any: %json {{{_ANYTHING}}}"""
+_PLAIN = r'[^"\\\x00-\x1F\x7F]'
 _ESCAPED = r'\\(["\\\/bfnrt]|u[a-fA-F0-9]{4})'
-_REST = rf'([^"\\\x00-\x1F\x7F]|{_ESCAPED})*'
+_FIRST = rf'[^"\\$\x00-\x1F\x7F]|{_ESCAPED}|\$([^A-Za-z_"\\\x00-\x1F\x7F]|{_ESCAPED})'  # no link
 _FREE = rf"""
-string: /"(([^"\\$\x00-\x1F\x7F]|\$\$|{_ESCAPED}){_REST})?"/
-integer: /-?(0|[1-9][0-9]{{0,17}})/
+string: /"(\$|({_FIRST})({_PLAIN}|{_ESCAPED})*)?"/
+integer: /-?(0|[1-9][0-9]{{0,18}})/
 number: %json {{"type": "number"}}"""
 _RULE_OF = {
     "string": "string",
@@ -46,6 +56,7 @@ _RULE_OF = {
     "boolean": "flag",
     "array": "list",
     "object": "object",
+    "null": "null",
 }
 
 
@@ -74,10 +85,11 @@ def turn_grammar(
         quoted: text in which strings and numbers must stand word for word; None leaves them free.
         last: only an answer is left to be written.
     """
+    shown = [replace(one, tools=tuple(tool for tool in one.tools if _NAME.fullmatch(tool.name))) for one in shown]
+    free, linked = [[name for name in names if _ID.fullmatch(name)] for names in (free, [*known, *free])]
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
-    linked = [name for name in [*known, *free] if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name)]
     place = {tool.name: number for number, tool in enumerate(tools)}
     named = [f"{_text(_flat(one.slot) + ': ')} ID {_calls(one.tools, place)}" for one in shown if one.tools]
     return "\n".join(
@@ -86,7 +98,7 @@ def turn_grammar(
             f'run: "run" " more"? ("\\n" line){{1,{LINES}}}',
             f"line: {_either([f'ID {_calls(tools, place)}', *named])}",
             f'ID: ({_either(map(_text, free))}) " = "',
-            rf"LINK: /\$({'|'.join(linked)})([.\[][A-Za-z0-9_.\[\]@-]*)?/",
+            rf"LINK: /\$({'|'.join(linked)})([.\[][\w.\[\]@-]*)?/",
             *(rule for number, tool in enumerate(tools) for rule in _tool(number, tool)),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
         ]
@@ -104,6 +116,8 @@ def _tool(number: int, tool: Tool) -> Iterator[str]:
     named = {name: f"{_text(argument_name(name) + '=')} {_value(schema)}" for name, schema in known.items()}
     wanted = tool.parameters.get("required")
     required = [name for name in named if name in wanted] if isinstance(wanted, list) else []
+    optional = [name for name in named if name not in required][:_CHOICES]
+    named = {name: text for name, text in named.items() if name in required or name in optional}
     begin = f"call{number}: {_text(f'{tool.name}(')}"
     if not named:
         yield f'{begin} ")"'
@@ -138,31 +152,39 @@ def _value(schema: JsonValue) -> str:
     if not isinstance(schema, dict):
         return "(any | LINK)"
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(choices, list) and choices:
-        options = [_text(json.dumps(choice, ensure_ascii=False)) for choice in choices]
+    if isinstance(choices, list) and 0 < len(choices) <= _CHOICES:
+        options = [_text(write_json(links.literal(choice))) for choice in choices]
     else:
         options = [_RULE_OF.get(kind, "any") for kind in _kinds(schema)]
     return f"({_either([*options, 'LINK'])})"
 
 
-def _kinds(schema: JsonObject) -> list[str]:
+def _kinds(schema: JsonValue) -> list[str]:
+    """Return the types that a value may have; `any` where they are not told plainly."""
+    if not isinstance(schema, dict):
+        return ["any"]
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(options, list):
+        return [kind for option in options for kind in _kinds(option)]
     kind = schema.get("type")
-    if isinstance(kind, list):
-        return [entry for entry in kind if isinstance(entry, str)] or ["any"]
-    return [kind] if isinstance(kind, str) else ["any"]
+    kinds = [entry for entry in (kind if isinstance(kind, list) else [kind]) if isinstance(entry, str)]
+    return [*kinds, *["null"] * (schema.get("nullable") is True)] if kinds else ["any"]
 
 
 def _quoting(text: str) -> str:
     """Return the rules of values that stand in the text, word for word."""
-    words = json.dumps(json.dumps(text, ensure_ascii=False)[1:-1], ensure_ascii=False)
-    numbers = list(dict.fromkeys(re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)", text)))[:_NUMBERS]
-    whole = [number for number in numbers if re.fullmatch(r"-?(0|[1-9]\d*)", number)]
+    words = _text(json.dumps(_flat(text), ensure_ascii=False)[1:-1])
+    numbers = re.findall(
+        r"(?<![\w.])-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?![\w]|\.[0-9])", re.sub(r"(?<=[0-9]),(?=[0-9]{3})", "", text)
+    )
+    numbers = list(dict.fromkeys(reversed(numbers)))[:_NUMBERS]
+    whole = [number for number in numbers if "." not in number]
     return "\n".join(
         [
             'string: "\\"" WORDS "\\""',
             f'WORDS: %regex {{"substring_words": {words}}}',
-            f"integer: {_either(map(_text, whole)) or _DIGIT}",
-            f"number: {_either(map(_text, numbers)) or _DIGIT}",
+            f"integer: {_either(map(_text, whole)) or 'LINK'}",
+            f"number: {_either(map(_text, numbers)) or 'LINK'}",
         ]
     )
 
@@ -177,4 +199,4 @@ def _flat(text: str) -> str:
 
 def _text(text: str) -> str:
     """Return a text as a literal of the grammar."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text.encode(errors="replace").decode(), ensure_ascii=False)

@@ -49,8 +49,15 @@ class RunFolder:
         return self.path / "final"
 
     def settings(self) -> JsonObject:
-        """Return the settings that the run was made with."""
-        found: JsonObject = orjson.loads((self.path / "config.json").read_bytes())
+        """Return the settings that the run was made with.
+
+        Raises:
+            EnvironmentFault: they cannot be read.
+        """
+        try:
+            found: JsonObject = orjson.loads((self.path / "config.json").read_bytes())
+        except (OSError, orjson.JSONDecodeError) as error:
+            raise EnvironmentFault(f"{self.path / 'config.json'} cannot be read ({error})") from error
         return found
 
     def sign(self, config: SftConfig | RlConfig) -> None:
@@ -80,7 +87,7 @@ class RunFolder:
         wanted = config.to_json()
         try:
             if marker.exists():
-                self._check(orjson.loads(marker.read_bytes()), wanted, resume)
+                self._check(self.settings(), wanted, resume)
                 return self._resumable()
             if self.path.exists() and any(self.path.iterdir()):
                 raise UsageError(f"{self.path} is not empty and holds no training run: choose another --out")

@@ -2,7 +2,7 @@
 
 Place in the flow: layer 3, optional; part of `engine`, which asks the guide of every turn that has one. What has only
 one continuation is written without asking the model. The work is done by llguidance, which reads grammars in Lark.
-A grammar that cannot be read guides nothing, with a warning.
+A grammar that cannot be read, or is too large, guides nothing, with a warning.
 Limits: probabilities are those of what is left, so turns that are to be learned from are written without a guide.
 """
 
@@ -26,15 +26,21 @@ except ImportError:
 
 
 class Guide:
-    """How far one turn has come in its grammar."""
+    """How far one turn has come in its grammar; a guide that is lost warns once and lets everything pass."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
+        self._lost = False
 
     def fill(self, masks: np.ndarray, row: int) -> None:
-        """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next; leave it if lost."""
+        """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
         if not self._matcher.is_error():
             fill_next_token_bitmask(self._matcher, masks, row)
+        if self._matcher.is_error():
+            masks[row] = -1
+            if not self._lost:
+                warnings.warn(f"a turn is written unguided: {self._matcher.get_error()[:300]}", stacklevel=2)
+            self._lost = True
 
     def take(self, token: int) -> list[int]:
         """Take note of a token; return those that can only follow it."""
@@ -56,15 +62,14 @@ class Guides:
 
     def __init__(self, tokenizer: object, stop_ids: Sequence[int], vocabulary: int) -> None:
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise UsageError(f"{type(tokenizer).__name__} cannot be guided: it has no tokenizer.json")
+            raise UsageError(
+                f"{type(tokenizer).__name__} has no tokenizer.json, so its turns cannot be guided: take --guide off"
+            )
         self._tokenizer = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=list(stop_ids))
 
     def begin(self, grammar: str) -> Guide:
         """Return the guide of a turn."""
-        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            warnings.warn(f"a turn is written unguided: {matcher.get_error()[:300]}", stacklevel=2)
-        return Guide(matcher)
+        return Guide(LLMatcher(self._tokenizer, grammar, log_level=0))
 
 
 def narrow(logits: torch.Tensor, guides: Sequence[Guide | None]) -> torch.Tensor:

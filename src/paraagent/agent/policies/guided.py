@@ -5,28 +5,30 @@ Place in the flow: layer 3, optional; `local` keeps small models within it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, islice
 
 from paraagent.agent.context import Context
+from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
-from paraagent.types import JsonObject
+from paraagent.types import JsonValue, Result
 
 _TRIES = 3
-"""Equal calls of a tool in a row after which it is not called any more."""
+"""Equal calls of a tool in a row, with equal results, after which it is not called any more."""
 _QUOTED = 40_000
-"""Characters of the latest observations in which quoted values are looked for."""
+"""Characters of the latest results in which quoted values are looked for."""
 
 
-def grammar(context: Context, *, quoting: bool) -> str:
-    """Return what may be written now. A tool that was called alike three times in a row is left out.
+def next_turn(context: Context, *, quoting: bool) -> str:
+    """Return the grammar of what may be written now. A tool that always does the same is left out.
 
     Args:
-        quoting: strings and numbers must stand in the request or in what came back, word for word.
+        quoting: strings and numbers must stand in the request or in results, word for word.
     """
     if context.turns_left == 1:
         return turn_grammar([], last=True)
-    visible, stuck = View().tools, _repeated(context)
+    visible, stuck = View().tools, _stuck(context)
     shown = [
         Shown(found.search.slot, tuple(hit.tool for hit in found.hits[:visible] if hit.tool.name not in stuck))
         for exchange in context.exchanges
@@ -36,18 +38,38 @@ def grammar(context: Context, *, quoting: bool) -> str:
     used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
     free = [*islice(fresh, LINES), *(name for name in used if name not in known)]
-    return turn_grammar(shown, known=[*known], free=free, quoted=_told(context) if quoting else None)
+    return turn_grammar(shown, known=[*known], free=free, quoted=_read(context) if quoting else None)
 
 
-def _repeated(context: Context) -> set[str]:
-    """Return the tools that were called in the same way again and again."""
-    calls: dict[str, list[JsonObject]] = {}
+def _stuck(context: Context) -> set[str]:
+    """Return the tools that were called in the same way again and again, and will do the same again."""
+    calls: dict[str, list[Result]] = {}
     for result in context.results():
-        calls.setdefault(result.call.name, []).append(result.arguments)
-    return {name for name, given in calls.items() if len(given) >= _TRIES and given[-_TRIES:] == given[-1:] * _TRIES}
+        calls.setdefault(result.call.name, []).append(result)
+    return {name for name, made in calls.items() if len(made) >= _TRIES and _same(made[-_TRIES:])}
 
 
-def _told(context: Context) -> str:
-    """Return the request and what came back."""
-    told = "\n".join(message.content for message in context.messages if message.role == "user")
+def _same(results: list[Result]) -> bool:
+    first = results[0]
+    if first.error is not None and ERROR_TRAITS[first.error.kind].retry_helps:
+        return False
+    return all((one.arguments, one.value, one.ok) == (first.arguments, first.value, first.ok) for one in results)
+
+
+def _read(context: Context) -> str:
+    """Return the request and the texts and numbers of results."""
+    told = "\n".join(leaf for result in context.results() for leaf in _leaves(result.value))
     return f"{context.request}\n{told[-_QUOTED:]}"
+
+
+def _leaves(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)

@@ -16,7 +16,7 @@ from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING
 
-from paraagent.agent.policies.guided import grammar
+from paraagent.agent.policies.guided import next_turn
 from paraagent.protocol import compact
 from paraagent.protocol.grammar import parse
 from paraagent.types import Message, Reply, Usage
@@ -82,7 +82,7 @@ class LocalPolicy:
     def _sampling(self, context: Context) -> Sampling:
         most, usual, config = context.reply_tokens, self._local.sampling, self._local.config
         if config.guide != "off" and config.dialect == "compact":
-            usual = replace(usual, grammar=grammar(context, quoting=config.guide == "values"))
+            usual = replace(usual, grammar=next_turn(context, quoting=config.guide == "values"))
         return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
 
     def _read(self, own: _Episode, messages: Sequence[Message]) -> tuple[int, list[int]]:
