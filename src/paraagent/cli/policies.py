@@ -21,7 +21,7 @@ ADAPTER_HELP = "Its adapter, as `train` leaves it; the one that comes with it un
 GUIDE_HELP = (
     "Keep its calls to tools that were shown (calls, the default), also to values that were read (values), or off."
 )
-CONCURRENCY_HELP = "Episodes in flight; 8 unless given, 32 for a model on this machine."
+CONCURRENCY_HELP = "Episodes in flight; 8 unless given, 16 for a model on this machine."
 
 ModelDir = Annotated[str | None, typer.Option("--model-dir", metavar="DIR", help=MODEL_DIR_HELP)]
 Adapter = Annotated[str | None, typer.Option("--adapter", metavar="DIR", help=ADAPTER_HELP)]
@@ -51,4 +51,4 @@ def policy_of(
 
 def episodes_at_once(concurrency: int | None, policy: str) -> int:
     """Return how many episodes are in flight: a model on this machine writes many for the price of a few."""
-    return concurrency or (32 if policy == "local" else 8)
+    return concurrency or (16 if policy == "local" else 8)

@@ -48,7 +48,7 @@ class LocalConfig:
     """Per turn."""
     max_length: int = 4096
     """Tokens of one episode at most, prompt included."""
-    slots: int = 32
+    slots: int = 16
     """Episodes written at once; each takes memory for its keys and values."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     device: str | None = None
