@@ -246,9 +246,13 @@ def test_settings_stand_in_the_folder(uninterrupted: Path) -> None:
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 30])
 def test_block_attention_equals_the_built_in_one(length: int) -> None:
-    query, keys, values = torch.randn(2, 4, length, 8), torch.randn(2, 2, length, 8), torch.randn(2, 2, length, 8)
-    wanted = torch.nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
-    assert torch.allclose(block_attention(query, keys, values, 8**-0.5, block=8), wanted, atol=1e-5)
+    given = [torch.randn(2, heads, length, 8, requires_grad=True) for heads in (4, 2, 2)]
+    weight = torch.randn(2, 4, length, 8)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True, enable_gqa=True)
+    found = block_attention(*given, 8**-0.5, block=8)
+    assert torch.allclose(found, wanted, atol=1e-5)
+    slopes = (torch.autograd.grad(result, given, weight) for result in (found, wanted))
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(*slopes, strict=True))
 
 
 def test_block_attention_gives_the_model_the_same_gradients() -> None:

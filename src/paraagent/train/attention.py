@@ -7,13 +7,15 @@ Limits: rows without padding, one or more of equal length; no sliding window. Th
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from paraagent.errors import UsageError
 
 _NAME = "paraagent_blocks"
-_BLOCK = 256
+_BLOCK = 192
 
 
 def use_blocks(model: PreTrainedModel) -> None:
@@ -29,18 +31,53 @@ def block_attention(
 ) -> torch.Tensor:
     """Return causal attention, (batch, heads, tokens, size) for queries of that shape; keys may have fewer heads."""
     rows, heads, length, size = query.shape
-    shared = keys.shape[1]
-    query = (query * scale).view(rows, shared, heads // shared, length, size)
-    above = torch.full((block, block), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
-    done = []
-    for start in range(0, length, block):
-        end = min(start + block, length)
-        asked = query[:, :, :, start:end]  # heads that share keys are one product
-        scores = (asked.flatten(2, 3) @ keys[:, :, :end].transpose(2, 3)).unflatten(2, asked.shape[2:4])
-        scores[..., start:end] += above[: end - start, : end - start]
-        found = scores.softmax(dim=-1).flatten(2, 3) @ values[:, :, :end]
-        done.append(found.view_as(asked))
-    return torch.cat(done, dim=3).view(rows, heads, length, size)
+    shared = rows * keys.shape[1]  # heads that share keys are one product
+    found: torch.Tensor = _Blocks.apply(
+        (query * scale).reshape(shared, -1, length, size),
+        keys.reshape(shared, length, size),
+        values.reshape(shared, length, size),
+        block,
+    )
+    return found.view(rows, heads, length, size)
+
+
+class _Blocks(torch.autograd.Function):  # type: ignore[misc]
+    """Attention of scaled queries (shared, each, tokens, size) to keys and values (shared, tokens, size).
+
+    The gradients of keys and values are sums over blocks, added up in place.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, block: int) -> torch.Tensor:
+        each, length = query.shape[1:3]
+        above = query.new_full((block, block), float("-inf")).triu(1)
+        found, chances = torch.empty_like(query), []
+        for start, end in _blocks(length, block):
+            scores = query[:, :, start:end].flatten(1, 2) @ keys[:, :end].transpose(1, 2)
+            scores.unflatten(1, (each, -1))[..., start:] += above[: end - start, : end - start]
+            chances.append(scores.softmax(dim=-1))
+            found[:, :, start:end] = (chances[-1] @ values[:, :end]).unflatten(1, (each, -1))
+        ctx.block = block
+        ctx.save_for_backward(query, keys, values, *chances)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None]:
+        query, keys, values, *chances = ctx.saved_tensors
+        each, length = query.shape[1:3]
+        to_query, to_keys, to_values = torch.empty_like(query), torch.zeros_like(keys), torch.zeros_like(values)
+        for (start, end), chance in zip(_blocks(length, ctx.block), chances, strict=True):
+            arrived = gradient[:, :, start:end].flatten(1, 2)
+            to_values[:, :end].baddbmm_(chance.transpose(1, 2), arrived)
+            to_chance = arrived @ values[:, :end].transpose(1, 2)
+            to_scores = torch._softmax_backward_data(to_chance, chance, -1, chance.dtype)
+            to_query[:, :, start:end] = (to_scores @ keys[:, :end]).unflatten(1, (each, -1))
+            to_keys[:, :end].baddbmm_(to_scores.transpose(1, 2), query[:, :, start:end].flatten(1, 2))
+        return to_query, to_keys, to_values, None
+
+
+def _blocks(length: int, block: int) -> list[tuple[int, int]]:
+    return [(start, min(start + block, length)) for start in range(0, length, block)]
 
 
 def _attention(
