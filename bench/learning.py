@@ -57,15 +57,8 @@ def play(options: argparse.Namespace) -> None:
         model=options.model, adapter=adapter, guide=options.guide, slots=options.slots, max_tokens=256
     )
     policy: Policy = RulesPolicy() if options.name == "rules" else _local(config, options.threads)
-    arena = Arena(
-        world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False), top_k=options.top_k
-    )
-    record: JsonObject = {
-        "name": options.name,
-        "split": options.split,
-        "top_k": options.top_k,
-        "local": config.to_json(),
-    }
+    arena = Arena(world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False))
+    record: JsonObject = {"name": options.name, "split": options.split, "local": config.to_json()}
     directory = suite.RunDirectory(options.work / "eval" / options.name / options.split)
     directory.prepare(record)
     done = 0
@@ -148,7 +141,6 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what its calls are kept to")
     one.add_argument("--slots", type=int, default=16, help="episodes at once")
-    one.add_argument("--top-k", type=int, default=5, help="tools that a search shows")
     one.set_defaults(work_on=play)
     two = parts.add_parser("rl", help="train by credit mode and seed")
     two.add_argument("--adapter", required=True, help="adapter to start from")
