@@ -119,7 +119,7 @@ def test_a_run_goes_on_where_it_was_and_refuses_other_settings(where: tuple[str,
     before = kept.stat().st_mtime_ns
     assert json.loads(paraagent("run", "--json", *options).stdout)["episodes"] == 3
     assert kept.stat().st_mtime_ns == before
-    assert "other settings" in complaint(paraagent("run", *options, "--turns", "3"), 2)
+    assert "other settings (turns)" in complaint(paraagent("run", *options, "--turns", "3"), 2)
     assert paraagent("run", *options, "--turns", "3", "--overwrite").exit_code == 0
 
 

@@ -107,6 +107,9 @@ def test_a_run_of_tasks_names_its_model_and_goes_on(where: tuple[str, ...], tiny
     assert {view.start.policy for view in views} == {"local:tiny"}
     assert paraagent(*options).exit_code == 0
     assert "other settings" in complaint(paraagent(*options, "--seed", "5"), 2)
+    weights = Path(tiny) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    assert "weights" in complaint(paraagent(*options), 2)
 
 
 @needs_torch

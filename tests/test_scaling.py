@@ -329,6 +329,7 @@ def test_wrong_requests_are_refused_in_one_line(where: list[str]) -> None:
         (["--turns", "2,x"], "whole numbers"),
         (["--turns", "0"], "at least 1"),
         (["--judge", "self"], "built-in policy cannot judge"),
+        (["--judge", "self", "--judge-url", "http://127.0.0.1:1/v1"], "leave out --judge-url"),
         (["--policy", "http"], "needs --model"),
         (["--tokens", "900"], "--tokens limits what a model reads and writes"),
     ):

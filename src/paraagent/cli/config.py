@@ -75,7 +75,7 @@ class RunConfig:
             raise UsageError(f"{option} is about what an endpoint charges, and {self.policy} is none: name a --model")
 
     def to_json(self) -> JsonObject:
-        return cast(JsonObject, msgspec.json.decode(msgspec.json.encode(self)))
+        return cast(JsonObject, msgspec.json.decode(msgspec.json.encode(self))) | weights_record(self)
 
     @classmethod
     def from_json(cls, record: JsonObject) -> RunConfig:
@@ -198,6 +198,28 @@ def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
         max_length=16_384 if dialect == "tags" else 4_096,
         slots=slots,
     )
+
+
+def weights_of(options: PolicyOptions) -> str | None:
+    """Return the digest of what a model on this machine has learned; None for another policy.
+
+    Raises:
+        UsageError: there is no such model.
+        EnvironmentFault: a package or the default model's download is missing.
+    """
+    if options.policy != "local":
+        return None
+    from paraagent.agent.engine.load import resolve_adapter, resolve_folder, weights_digest
+    from paraagent.agent.engine.smollm2 import NAME
+
+    model = options.model_dir or NAME
+    return weights_digest(resolve_folder(model), resolve_adapter(model, options.adapter))
+
+
+def weights_record(options: PolicyOptions) -> JsonObject:
+    """Return what the record of a run says beyond its options."""
+    found = weights_of(options)
+    return {} if found is None else {"weights": found}
 
 
 def dialect_of(options: PolicyOptions) -> Literal["tags", "compact"]:

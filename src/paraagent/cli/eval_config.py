@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from paraagent.cli.config import weights_record
 from paraagent.errors import UsageError
 from paraagent.types import JsonObject
 
@@ -66,7 +67,7 @@ class EvalConfig:
                 raise UsageError(f"{option} means nothing to {self.benchmark}: leave it out")
 
     def to_json(self) -> JsonObject:
-        return dict(dataclasses.asdict(self))
+        return dataclasses.asdict(self) | weights_record(self)
 
     @property
     def way(self) -> Paradigm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 from paraagent.cli import policies
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
-from paraagent.cli.config import is_general, local_config, refuse_tokens
+from paraagent.cli.config import is_general, local_config, refuse_tokens, weights_of
 from paraagent.cli.output import EXIT_INTERRUPTED, JsonFlag, Output, guarded
 from paraagent.cli.report import AllowIncomplete, write
 from paraagent.cli.scale_play import Judged, Stage
@@ -110,9 +111,12 @@ def scale(
         difficulty=difficulty,
         top_k=top_k,
     )
+    base = replace(base, weights=weights_of(base))
     grown = _sizes("--turns", turns), _sizes("--tokens", tokens), _sizes("--rounds", rounds)
     experiment = Experiment(base, samples, *grown)
     at_once = policies.episodes_at_once(concurrency, who)
+    if judge == _SELF and judge_url:
+        raise UsageError("--judge self asks the model that plays, where it is: leave out --judge-url")
     judge_model = _itself(base, at_once) if judge == _SELF else judge
     judged_by = Judged(judge_model, judge_url or base_url, api_key_env, out_dir / "judged", pairs)
     stage = Stage(experiment, out_dir, judged_by, api_key_env, at_once, overwrite, allow_incomplete)

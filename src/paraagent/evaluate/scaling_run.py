@@ -47,6 +47,8 @@ class ScaleConfig:
     model_dir: str | None = None
     adapter: str | None = None
     guide: str | None = None
+    weights: str | None = None
+    """Digest of what a model on this machine has learned."""
     temperature: float | None = None
     slips: float = 0.0
     split: str = "validation"

@@ -21,7 +21,7 @@ from paraagent.evaluate.summary import Summary, summarise
 from paraagent.trace import reader
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
-from paraagent.types import JsonObject
+from paraagent.types import JsonObject, JsonValue
 
 Play = Callable[[Recorder], Awaitable[object]]
 """Plays one episode into a recorder, from its first event to its last."""
@@ -62,9 +62,11 @@ class RunDirectory:
                 marker.unlink()
                 (self.path / "summary.json").unlink(missing_ok=True)
             if marker.exists():
-                if _read_json(marker).get("config") != config:
+                other = _differing(_read_json(marker).get("config"), config)
+                if other:
                     raise UsageError(
-                        f"{self.path} holds a run with other settings: choose another --out, or --overwrite it"
+                        f"{self.path} holds a run with other settings ({', '.join(other)}): choose another --out, or "
+                        "--overwrite it"
                     )
                 return
             if self.path.exists() and any(self.path.iterdir()):
@@ -157,3 +159,9 @@ def _read_json(path: Path) -> JsonObject:
     except (OSError, orjson.JSONDecodeError) as error:
         raise EnvironmentFault(f"{path} cannot be read ({error}): remove it or choose another --out") from error
     return value if isinstance(value, dict) else {}
+
+
+def _differing(kept: JsonValue, wanted: JsonObject) -> list[str]:
+    """Return the names of the settings in which a kept run differs."""
+    kept, wanted = (kept if isinstance(kept, dict) else {}), orjson.loads(orjson.dumps(wanted))
+    return sorted(name for name in kept.keys() | wanted.keys() if kept.get(name) != wanted.get(name))

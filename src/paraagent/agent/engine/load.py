@@ -6,7 +6,9 @@ file or package is told the same way everywhere.
 
 from __future__ import annotations
 
+import hashlib
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +51,32 @@ def resolve_adapter(model: str, adapter: str | None) -> Path | None:
     if adapter is not None:
         return None if adapter == "none" else Path(adapter)
     return SHIPPED if model == NAME and (SHIPPED / "adapter_config.json").is_file() else None
+
+
+def weights_digest(folder: Path, adapter: Path | None) -> str:
+    """Return the digest of the weights that a model and its adapter have, which tells one training from another."""
+    parts = [
+        path
+        for place in (folder, adapter)
+        if place and place.is_dir()
+        for path in sorted(place.iterdir())
+        if _holds_weights(path)
+    ]
+    found = hashlib.sha256()
+    for path in parts:
+        about = path.stat()
+        found.update(_file_digest(path, about.st_size, about.st_mtime_ns))
+    return found.hexdigest()[:16]
+
+
+def _holds_weights(path: Path) -> bool:
+    return path.suffix in (".safetensors", ".bin", ".pt") and path.is_file()
+
+
+@lru_cache
+def _file_digest(path: Path, size: int, changed: int) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
