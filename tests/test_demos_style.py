@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date, timedelta
 from random import Random
 
 import pytest
@@ -39,16 +41,60 @@ def test_every_puzzle_is_explained_and_the_explanation_ends_in_the_answer() -> N
 @pytest.mark.parametrize(
     ("request_text", "answer", "said"),
     [
-        ("What is 20 percent of 400?", "80", "400 x 20 / 100 = 80."),
+        (
+            "How much is 27 times 55?",
+            "1485",
+            "27 x 50 = 1000 + 350 = 1350, 27 x 5 = 100 + 35 = 135, 1350 + 135 = 1485.",
+        ),
+        ("How much is 30 times 7?", "210", "30 x 7 = 210."),
+        ("12 boxes hold 30 pens and 28 are taken out. How many?", "332", "12 x 30 = 300 + 60 = 360, 360 - 28 = 332."),
+        (
+            "Share 923 euros among 13.",
+            "71",
+            "13 x 70 = 910, 923 - 910 = 13, 13 x 1 = 13, 13 - 13 = 0, so 923 / 13 = 71.",
+        ),
+        ("What is 20 percent of 400?", "80", "10 percent of 400 is 40, 40 x 2 = 80."),
+        (
+            "Take 15% of 60.",
+            "9",
+            "60 x 10 = 600, 60 x 5 = 300, 600 + 300 = 900, 900 / 100 = 9.",
+        ),
+        ("How many minutes are 3 hours and 3 minutes?", "183", "3 x 60 = 180, 180 + 3 = 183."),
+        ("We sold 284, 156 and 834. How many?", "1274", "284 + 156 = 440, 440 + 834 = 1274."),
         ("Which day of the week is 2026-01-05?", "Monday", "2026-01-05 is a Monday."),
-        ("Which date is 10 days after 2026-01-05?", "2026-01-15", "2026-01-05 plus 10 days is 2026-01-15."),
+        ("Which date is 10 days after 2026-01-05?", "2026-01-15", "From 2026-01-05: 10 days to 2026-01-15."),
+        (
+            "Which date is 60 days after 2026-01-03?",
+            "2026-03-04",
+            "From 2026-01-03: 28 days to 2026-01-31, 56 days to 2026-02-28, 56 + 4 = 60 days to 2026-03-04.",
+        ),
+        (
+            "How many days are there from 2026-01-03 to 2026-03-04?",
+            "60",
+            "From 2026-01-03: 28 days to 2026-01-31, 56 days to 2026-02-28, 56 + 4 = 60 days to 2026-03-04.",
+        ),
         ("Ann is in room Fjord. Where is Ann?", "Fjord", "The request says: Ann is in room Fjord."),
         ("Who wrote it?", "Bob", ""),
     ],
 )
 def test_workings(request_text: str, answer: str, said: str) -> None:
-    found = workings(request_text, answer)
-    assert found == said or (answer == "80" and found == "20 x 400 / 100 = 80.")
+    assert workings(request_text, answer) == said
+
+
+def test_every_step_of_every_explanation_is_right() -> None:
+    steps = 0
+    for seed in range(400):
+        said = workings(*direct.puzzle(Random(seed)))
+        for part in said.rstrip(".").split(", "):
+            sides = part.removeprefix("so ").split(" = ")
+            if len(sides) > 1 and all(re.fullmatch(r"[\d +x/-]+", side) for side in sides):
+                values = {eval(side.replace("x", "*")) for side in sides}
+                assert len(values) == 1, part
+                steps += 1
+        for start, days, end in re.findall(r"From (\S+):.* (\d+) days to (\S+)\.", said):
+            assert date.fromisoformat(start) + timedelta(int(days)) == date.fromisoformat(end)
+            steps += 1
+    assert steps > 400
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class _Experts:
         voice = self._voice
         if self._task.literal_answer is not None:
             text = voice.any_of("The answer is {}.", "It is {}.", "{}.").format(self._task.literal_answer)
-            return Answer(text, workings(brief.request, self._task.literal_answer))
+            return Answer(f"{workings(brief.request, self._task.literal_answer)} {text}".strip())
         if brief.given_up:
             capability = self._solution.by_slot[brief.given_up[0].name]
             return Answer(voice.declined(f"{capability.what} on {capability.service}"))
