@@ -1,11 +1,12 @@
 """Makes the adapter that comes with the package, from nothing: demonstrations, supervised learning, its record.
 
-    python bench/adapter.py make        # hours on two cores; goes on where it stopped
-    python bench/adapter.py ship RUN    # write the result of a training run into the package
+    python bench/adapter.py make               # hours on two cores; goes on where it stopped
+    python bench/adapter.py ship RUN [RUN ...] # write the result of training runs, in order, into the package
+    python bench/adapter.py ship --on RUN      # of a run that went on from the adapter that is shipped
 
-Stages are kept under --work. What is shipped are the weights in bfloat16, the adapter's config, and `record.json`:
-commands, versions, the data's digest, the run's settings and curve, and how the policy did on held-out tasks if
-docs/results/learning.json has it.
+Stages are kept under --work; each goes on from the adapter of the one before. What is shipped are the weights in
+bfloat16, the adapter's config, and `record.json`: of every stage commands, the data's digest, settings and curve;
+versions, and how the policy did on held-out tasks if docs/results/learning.json has it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -28,8 +31,31 @@ from paraagent.agent.engine.smollm2 import cache_folder
 from paraagent.train.runs import RunFolder
 from paraagent.types import JsonObject
 
-DEMOS = "--limit 6000 --linked always --vague 0.05 --mistakes 0.04 --top-k 3 --width 2 --depth 2"
-SFT = "--limit 3360 --max-length 1280"
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the demonstrations that one command makes."""
+
+    options: str
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run of supervised learning on demonstrations, which are mixed if they have several parts."""
+
+    parts: tuple[Part, ...]
+    sft: str
+
+
+_PLAIN = "--linked always --vague 0.05 --top-k 3 --width 2 --depth 2"
+_SECOND = f"--limit 4400 --seed 43 --mistakes 0.35 {_PLAIN} --kind single,parallel,chain,mixed,recover,unanswerable"
+STAGES = (
+    Stage((Part(f"--limit 6000 --mistakes 0.04 {_PLAIN}"),), "--limit 3360 --max-length 1280"),
+    Stage((Part(_SECOND),), "--limit 3900 --epochs 0.75 --max-length 1408 --lr 6e-4 --seed 2"),
+    Stage((Part("--limit 2400 --seed 44 --kind direct", 0, 1600), Part(_SECOND, 3900)), "--lr 4e-4 --seed 3"),
+)
 FIGURES = Path("docs/results/learning.json")
 _EVERY = 10
 """Steps between two points of the recorded curve."""
@@ -37,19 +63,36 @@ _EVERY = 10
 
 def make(options: argparse.Namespace) -> None:
     """Run the stages that are not done yet, then ship."""
-    work: Path = options.work
-    work.mkdir(parents=True, exist_ok=True)
-    data, run = work / "demos.jsonl", RunFolder(work / "sft")
-    if not data.exists():
-        part = work / "demos.part.jsonl"
-        paraagent(["demos", "make", "--out", str(part), "--overwrite", *DEMOS.split()])
-        part.with_suffix(".md").rename(data.with_suffix(".md"))
-        part.rename(data)
-    if not (run.final / "paraagent.json").exists():
-        resume = ["--resume"] if run.path.exists() else []
-        paraagent(["train", "sft", str(data), "--out", str(run.path), *SFT.split(), *resume])
-    options.run = run.path
+    options.runs, options.on = [], False
+    for number, stage in enumerate(STAGES, 1):
+        data, run = options.work / f"demos-{number}.jsonl", RunFolder(options.work / f"sft-{number}")
+        if not data.exists():
+            gather(stage.parts, data)
+        if not (run.final / "paraagent.json").exists():
+            before = ["--adapter", str(RunFolder(options.runs[-1]).final)] if options.runs else []
+            resume = ["--resume"] if run.path.exists() else []
+            paraagent(["train", "sft", str(data), "--out", str(run.path), *stage.sft.split(), *before, *resume])
+        options.runs.append(run.path)
     ship(options)
+
+
+def gather(parts: Sequence[Part], out: Path) -> None:
+    """Make demonstrations, and write those of all parts with a card that tells the commands."""
+    rows, card = [], []
+    for part in parts:
+        made = out.parent / f"made-{hashlib.sha256(part.options.encode()).hexdigest()[:8]}.jsonl"
+        if not made.exists():
+            unfinished = made.with_suffix(".part.jsonl")
+            paraagent(["demos", "make", "--out", str(unfinished), "--overwrite", *part.options.split()])
+            unfinished.rename(made)
+        rows += made.read_text().splitlines()[part.start : part.stop]
+        card.append(
+            f"- made by: `paraagent demos make {part.options}`, rows {part.start} to {part.stop or 'the last'}"
+        )
+    if len(parts) > 1:
+        Random(5).shuffle(rows)
+    out.with_suffix(".md").write_text("\n".join(card) + "\n")
+    out.write_text("\n".join(rows) + "\n")
 
 
 def paraagent(arguments: Sequence[str]) -> None:
@@ -57,46 +100,57 @@ def paraagent(arguments: Sequence[str]) -> None:
 
 
 def ship(options: argparse.Namespace) -> None:
-    """Write a run's adapter and its record into the package."""
-    run = RunFolder(options.run)
+    """Write the last run's adapter, and the record of all, into the package."""
+    runs = [RunFolder(run) for run in options.runs]
     SHIPPED.mkdir(parents=True, exist_ok=True)
-    weights = load_file(run.final / "adapter_model.safetensors")
+    weights = load_file(runs[-1].final / "adapter_model.safetensors")
     save_file(
         {name: value.to(torch.bfloat16) for name, value in weights.items()}, SHIPPED / "adapter_model.safetensors"
     )
-    config = json.loads((run.final / "adapter_config.json").read_text())
+    config = json.loads((runs[-1].final / "adapter_config.json").read_text())
     config["base_model_name_or_path"] = "SmolLM2-135M-Instruct"
     write("adapter_config.json", config)
-    settings = json.loads((run.path / "config.json").read_text())
+    settings = settings_of(runs[-1])
     write("paraagent.json", {"model": settings["model"], "dialect": settings["dialect"]})
-    write("record.json", record(run, settings, options.policy))
+    kept = json.loads((SHIPPED / "record.json").read_text())["stages"] if options.on else []
+    figures = json.loads(FIGURES.read_text())["policies"] if FIGURES.exists() else {}
+    record: JsonObject = {
+        "command": "python bench/adapter.py make",
+        "stages": kept + [stage(run) for run in runs],
+        "versions": {name: version(name) for name in ("paraagent", "torch", "transformers", "trl", "peft")},
+        "evaluation": figures.get(options.policy),
+    }
+    write("record.json", record)
     size = sum(path.stat().st_size for path in SHIPPED.iterdir())
     print(f"{SHIPPED}: {size / 1e6:.1f} MB")
 
 
-def record(run: RunFolder, settings: JsonObject, policy: str) -> JsonObject:
-    """Return how the adapter came about."""
-    metrics = run.read_metrics()
+def stage(run: RunFolder) -> JsonObject:
+    """Return how a run came about."""
+    settings, metrics = settings_of(run), run.read_metrics()
     kept = ("step", "loss", "mean_token_accuracy", "reward", "success")
     data = Path(str(settings["data"]))
-    figures = json.loads(FIGURES.read_text())["policies"] if FIGURES.exists() else {}
+    start = settings["adapter"]
     return {
-        "command": "python bench/adapter.py make",
-        "demonstrations": {"options": made_by(data), "sha256": hashlib.sha256(data.read_bytes()).hexdigest()},
-        "settings": settings | {"data": data.name, "out": run.path.name},
+        "demonstrations": {"made_by": made_by(data), "sha256": hashlib.sha256(data.read_bytes()).hexdigest()},
+        "settings": settings | {"data": data.name, "out": run.path.name, "adapter": start and "of the stage before"},
         "steps": len(metrics),
         "planned_steps": json.loads((run.checkpoints()[-1] / "trainer_state.json").read_text())["max_steps"],
         "curve": [{name: m[name] for name in kept if name in m} for m in metrics[_EVERY - 1 :: _EVERY]],
-        "versions": {name: version(name) for name in ("paraagent", "torch", "transformers", "trl", "peft")},
-        "evaluation": figures.get(policy),
     }
 
 
-def made_by(data: Path) -> str:
+def settings_of(run: RunFolder) -> JsonObject:
+    settings: JsonObject = json.loads((run.path / "config.json").read_text())
+    return settings
+
+
+def made_by(data: Path) -> list[str]:
     """Return the options that the demonstrations were made with, as their card tells."""
-    line = re.search(r"^- made by: `paraagent demos make (.*)`$", data.with_suffix(".md").read_text(), re.MULTILINE)
-    assert line is not None
-    return re.sub(r"--out \S+ ?|--overwrite ?", "", line[1]).strip()
+    lines = re.findall(
+        r"^- made by: `paraagent demos make (.*)`(.*)$", data.with_suffix(".md").read_text(), re.MULTILINE
+    )
+    return [re.sub(r"--out \S+ ?|--overwrite ?", "", options).strip() + rows for options, rows in lines]
 
 
 def write(name: str, content: JsonObject) -> None:
@@ -111,7 +165,8 @@ def main() -> None:
     one.add_argument("--work", type=Path, default=cache_folder() / "train")
     one.set_defaults(do=make)
     two = parts.add_parser("ship", help="put the result of a run into the package")
-    two.add_argument("run", type=Path)
+    two.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    two.add_argument("--on", action="store_true", help="the first run went on from the adapter that is shipped")
     two.set_defaults(do=ship)
     options = parser.parse_args()
     options.do(options)

@@ -19,9 +19,12 @@ def test_it_is_whole_and_small() -> None:
 def test_its_record_says_how_it_was_made() -> None:
     record = json.loads((FOLDER / "record.json").read_text())
     assert record["command"] == "python bench/adapter.py make"
-    assert len(record["demonstrations"]["sha256"]) == 64
-    assert record["settings"]["optimisation"]["lora_rank"] == 16
-    assert record["curve"][-1]["loss"] < record["curve"][0]["loss"]
+    for stage in record["stages"]:
+        assert stage["demonstrations"]["made_by"]
+        assert len(stage["demonstrations"]["sha256"]) == 64
+        assert stage["settings"]["optimisation"]["lora_rank"] == 16
+    first = record["stages"][0]["curve"]
+    assert first[-1]["loss"] < first[0]["loss"]
     assert record["evaluation"]["test_unseen"]["episodes"] >= 200
 
 
