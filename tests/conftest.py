@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from paraagent.catalog.build import BuildConfig, build
 from paraagent.catalog.store import Catalog
 
 if TYPE_CHECKING:
     from paraagent.search.search import SearchIndex
+
+settings.register_profile("steady", deadline=None, derandomize=True)  # the same cases on any machine, at any speed
+settings.load_profile("steady")
 
 DATA = Path(__file__).parent / "data"
 

@@ -152,7 +152,7 @@ def test_what_cannot_pay_for_the_first_turn_ends_before_anything_is_spent() -> N
         assert model.used == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     tokens=st.integers(1_000, 80_000),
     money=st.floats(0.001, 0.2),

@@ -181,7 +181,7 @@ def schemas(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]
 anything = st.recursive(values, schemas, max_leaves=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(raw=anything, a=anything, b=anything, output=st.booleans())
 def test_any_input_gives_a_small_valid_schema(raw: JsonValue, a: JsonValue, b: JsonValue, output: bool) -> None:
     found = convert(raw, output=output, A=a, B=b)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paraagent.reward.credit import Credit, Mode, PhaseSpan, Rollout, Span, Weights, as_rollout, assign, zscores
@@ -198,7 +198,6 @@ def same(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     return len(one) == len(other) and all(np.allclose(a, b, atol=1e-4) for a, b in zip(one, other, strict=True))
 
 
-@settings(deadline=None)
 @given(batches, modes)
 def test_every_array_fits_its_completion_and_only_turns_get_credit(batch: list[Rollout], mode: Mode) -> None:
     for array, rollout in zip(assign(batch, mode).tokens, batch, strict=True):
@@ -208,7 +207,6 @@ def test_every_array_fits_its_completion_and_only_turns_get_credit(batch: list[R
         assert all(array[token] == 0 for token in range(rollout.tokens) if token not in covered)
 
 
-@settings(deadline=None)
 @given(batches, modes)
 def test_masked_rollouts_get_nothing_and_change_nothing(batch: list[Rollout], mode: Mode) -> None:
     credit = assign(batch, mode)
@@ -220,7 +218,6 @@ def test_masked_rollouts_get_nothing_and_change_nothing(batch: list[Rollout], mo
     assert same(assign(garbage, mode).tokens, credit.tokens)
 
 
-@settings(deadline=None)
 @given(batches.flatmap(lambda batch: st.tuples(st.just(batch), st.permutations(range(len(batch))))), modes)
 def test_the_order_of_rollouts_does_not_matter(drawn: tuple[list[Rollout], list[int]], mode: Mode) -> None:
     batch, order = drawn
@@ -248,7 +245,6 @@ def moved(batch: Sequence[Rollout], scale: float, shift: float) -> list[Rollout]
     ]
 
 
-@settings(deadline=None)
 @given(batches, st.sampled_from(["trajectory", "local", "outcome"]), st.integers(0, 3), st.integers(-3, 3))
 def test_scale_and_offset_of_a_level_in_a_group_do_not_matter(
     batch: list[Rollout], mode: Mode, scale: int, shift: int
@@ -256,7 +252,6 @@ def test_scale_and_offset_of_a_level_in_a_group_do_not_matter(
     assert same(assign(moved(batch, scale, shift), mode).tokens, assign(batch, mode).tokens)
 
 
-@settings(deadline=None)
 @given(batches, modes)
 def test_constant_groups_get_exactly_nothing(batch: list[Rollout], mode: Mode) -> None:
     constant = [

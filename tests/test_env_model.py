@@ -127,7 +127,7 @@ class Queues(RuleBasedStateMachine):
 
 
 Queues.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=30, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
 )
 TestQueuesAgainstDict = Queues.TestCase
 

@@ -89,7 +89,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SCHEMAS, st.integers(0, 2**64 - 1))
 def test_any_schema_is_answered_validly(returns: JsonObject, key: int) -> None:
     interface = Interface(tool(returns, resource="order", path="/orders", provider="x.example", api="x"))
@@ -98,7 +98,7 @@ def test_any_schema_is_answered_validly(returns: JsonObject, key: int) -> None:
     assert interface.answers.sample(key) == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SCHEMAS)
 def test_examples_for_arguments_are_valid(schema: JsonObject) -> None:
     assert jsonschema_rs.is_valid(schema, example("limit", schema))

@@ -170,6 +170,6 @@ class WorldMachine(RuleBasedStateMachine):
 
 
 WorldMachine.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=30, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
 )
 TestWorldAgainstDict = WorldMachine.TestCase

@@ -235,7 +235,7 @@ def test_well_formed_scores():
 
 
 @given(st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=25).map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_a_turn(text):
     turn = parse(text)
     assert turn == parse(text)

@@ -100,7 +100,7 @@ def test_hostile_sizes_are_refused():
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), min_size=1, max_size=4), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_running_the_frontier_again_and_again_finishes_any_plan(steps, data):
     uses = graph(*map(" ".join, steps)).needs
     names = st.sampled_from([*map(str, uses), "a", "b", "c"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import tiny_model
 from paraagent.protocol import compact
 from paraagent.protocol.lark import Shown, turn_grammar
+from paraagent.protocol.links import resolve
 from paraagent.types import Call, JsonObject, JsonValue, Tool
 
 llguidance = pytest.importorskip("llguidance")
@@ -117,10 +119,96 @@ def test_the_last_turn_is_an_answer() -> None:
 
 def test_links_lead_to_calls_that_there_are() -> None:
     turn = "run\nc4 = get_order(order_id=$c2.id)"
-    assert fits(turn, known=["c2"], free=["c3", "c4"])
-    assert not fits(turn, known=["c1"], free=["c3", "c4"])
-    assert not fits(turn, known=["c2", "c4"], free=["c3"])
-    assert fits(turn, known=["c2", "a/b", "*", 'q"'], free=["c4", "x/"])  # ids are a model's words
+    there: JsonObject = {"id": 1}
+    assert fits(turn, known={"c2": there}, free=["c3", "c4"])
+    assert not fits(turn, known={"c1": there}, free=["c3", "c4"])
+    assert not fits(turn, known={"c2": there, "c4": there}, free=["c3"])
+    odd = dict.fromkeys(["c2", "a/b", "*", 'q"'], there)  # ids are a model's words
+    assert fits(turn, known=odd, free=["c4", "x/"])
+
+
+RESULT: JsonObject = {
+    "id": 7,
+    "orders": [{"sku": "a", "@odata.etag": None}, {"no": True}],
+    "[x]": 1,
+    "none": [],
+    "o": {},
+}
+
+
+@pytest.mark.parametrize("path", [".id", ".orders.0.sku", ".orders[0].sku", ".orders.0.@odata.etag", ".orders.1.no"])
+def test_links_lead_to_values_in_results(path: str) -> None:
+    assert fits(f"run\nc2 = get_order(order_id=$c1{path})", known={"c1": RESULT}, free=["c2"])
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".ids", ".orders", ".orders.0", ".orders.0.no", ".orders.2.sku", ".none.0", ".[x]"]
+)
+def test_links_lead_nowhere_else(path: str) -> None:
+    assert not fits(f"run\nc2 = get_order(order_id=$c1{path})", known={"c1": RESULT}, free=["c2"])
+
+
+def test_a_list_or_an_object_may_be_linked_where_one_is_wanted() -> None:
+    many = [Shown("x", (tool("count", {"of": {"type": "array"}, "any": {}}),))]
+    assert fits("run\nc2 = count(of=$c1.orders, any=$c1.orders.0)", many, known={"c1": RESULT}, free=["c2"])
+
+
+def test_links_to_calls_of_the_turn_lead_to_what_the_tools_return() -> None:
+    def links(path: str, *returns: JsonObject) -> bool:
+        makers = tuple(replace(tool(f"make_{n}", {}), returns=schema) for n, schema in enumerate(returns))
+        return fits(f"run\nc1 = make_0()\nc2 = get_order(order_id=$c1{path})", [Shown("x", (*makers, known))])
+
+    known = replace(ORDER, returns={"type": "boolean"})
+    text: JsonObject = {"type": "string"}
+    order: JsonObject = {"type": "object", "properties": {"id": text, "lines": {"type": "array", "items": text}}}
+    assert links(".id", order)
+    assert links(".lines.12", order)
+    assert links("", order)  # of a flag, by the other tool
+    assert not links(".name", order)
+    assert not links(".lines", order)
+    assert links(".name", order, {"type": "object", "properties": {"name": text}})
+    assert links(".name", order, {"type": "object"})  # who knows
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(0, 9),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["a", "b.c", "@d", "e f"]), inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+)
+def test_every_value_of_a_result_can_be_linked(value: JsonValue) -> None:
+    ways = [*_ways(value, "")]
+    for way in ways:
+        assert fits(f"run\nc2 = get_order(order_id=$c1{way})", known={"c1": value}, free=["c2"]), way
+        resolve(f"$c1{way}", {"c1": value})
+    assert fits("run\nc2 = get_order(order_id=$c1.zzz)", known={"c1": value}, free=["c2"]) is False
+
+
+def _ways(value: JsonValue, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if " " not in key:
+                yield from _ways(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _ways(inner, f"{path}.{place}")
+    else:
+        yield path
+
+
+def test_a_result_of_any_size_can_be_linked() -> None:
+    large: JsonValue = [{f"k{place}": {"x": [place, {f"y{place}": 1}]}} for place in range(20)] * 100
+    larger: JsonValue = {f"k{place}": {f"m{place}": {f"n{place}": 1}} for place in range(3000)}
+    deep: JsonValue = 1
+    for _ in range(50):
+        deep = [deep]
+    results = {"c1": large, "c2": larger, "c3": deep}
+    for link in ("$c1.19.k19.x.1.y19", "$c2.k2999.m2999.n2999", "$c3" + ".0" * 50):
+        assert fits(f"run\nc4 = get_order(order_id={link})", known=results, free=["c4"]), link
 
 
 READ = 'Get the "big one" for eve_b7 from 22237306-f761, at most 12 of 3.5, on C:\\temp.'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paraagent.env.task import GoldCall, Task
@@ -109,14 +109,12 @@ def test_task_layers_follow_the_same_links():
 
 
 @given(json_values.filter(lambda value: isinstance(value, str)) | st.from_regex(r"\A\$+[a-z]?[.\[]?"))
-@settings(deadline=None)
 def test_escaped_text_resolves_to_itself(text):
     assert resolve(escape(text), RESULTS) == text
     assert upstream(escape(text)) == []
 
 
 @given(json_values)
-@settings(deadline=None)
 def test_a_value_resolves_or_names_its_link(value):
     try:
         resolved = resolve(value, RESULTS)
@@ -127,7 +125,6 @@ def test_a_value_resolves_or_names_its_link(value):
 
 
 @given(st.text(max_size=70))
-@settings(deadline=None)
 def test_every_valid_id_can_be_linked_to(text):
     if is_id(text):
         assert links.resolve(f"${text}.v", {text: {"v": 1}}) == 1

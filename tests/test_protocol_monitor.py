@@ -316,7 +316,7 @@ turns = st.one_of(
 
 
 @given(st.lists(st.tuples(turns, st.lists(st.booleans(), min_size=3, max_size=3)), max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_same_turns_give_the_same_reviews_and_the_rules_hold(steps):
     def replay(mode):
         monitor = PlanMonitor(mode)

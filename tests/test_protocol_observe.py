@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paraagent.protocol.call import BrokenCall
@@ -89,7 +89,6 @@ def test_every_tag_of_the_protocol_is_known():
 
 
 @given(hostile)
-@settings(deadline=None)
 def test_no_tag_survives(text):
     shown = neutralise(text)
     assert not MARK.search(shown)
@@ -97,7 +96,6 @@ def test_no_tag_survives(text):
 
 
 @given(values)
-@settings(deadline=None)
 def test_escaping_inside_json_changes_no_value(value):
     text = json.dumps(value, ensure_ascii=False)
     shown = escape_tags(text, "json")
@@ -118,7 +116,6 @@ def test_neutralising_takes_linear_time():
 
 
 @given(values, hostile, st.integers(10, 200))
-@settings(deadline=None)
 def test_one_result_is_one_block(value, name, cap):
     shown = body(render_result(result(value, name=name), cap))
     assert shown["name"] == name
@@ -128,7 +125,6 @@ def test_one_result_is_one_block(value, name, cap):
 
 
 @given(hostile)
-@settings(deadline=None)
 def test_one_error_is_one_block(message):
     shown = body(render_result(result(error=ToolError("timeout", message, 2.5), call_id="c")))
     assert shown == {
@@ -180,7 +176,6 @@ def test_a_broken_call_is_answered_in_its_place():
 
 
 @given(hostile, hostile, st.lists(st.tuples(hostile, hostile, hostile), max_size=3))
-@settings(deadline=None)
 def test_one_search_is_one_block(slot, query, described):
     tools = [
         Tool(

@@ -48,7 +48,7 @@ thoughts = names.filter(lambda text: "</think>" not in text)
 
 
 @given(thoughts, st.none() | call_plans, st.lists(calls, min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_call_turns_read_back(think, plan, group):
     group = [replace(call, id=f"c{number}") for number, call in enumerate(group)]
     turn = parse(render_turn(think, plan=plan, calls=group))
@@ -56,14 +56,13 @@ def test_call_turns_read_back(think, plan, group):
 
 
 @given(thoughts, st.none() | search_plans, st.lists(searches, min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_search_turns_read_back(think, plan, group):
     turn = parse(render_turn(think, plan=plan, searches=group))
     assert (turn.think, turn.plan, list(turn.searches), turn.faults) == (think, plan, group, ())
 
 
 @given(hostile)
-@settings(deadline=None)
 def test_an_answer_cannot_leave_its_block(text):
     turn = parse(render_turn("x", answer=text + "."))
     assert turn.kind == "answer"
@@ -71,7 +70,7 @@ def test_an_answer_cannot_leave_its_block(text):
 
 
 @given(st.lists(st.sampled_from([*PIECES, CALL, CALL_PLAN, SEARCH_PLAN]), max_size=12).map("".join))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_parsed_turn_is_stable(text):
     turn = parse(text)
     again = parse(render(turn))

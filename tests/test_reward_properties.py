@@ -65,7 +65,7 @@ def perform(lines: Sequence[str]) -> EpisodeView:
     return play(lines, TASK, settings=Settings(invalid_turns=99))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(scripts)
 def test_every_term_and_level_stays_in_its_range(lines: list[str]) -> None:
     view = perform(lines)
@@ -87,7 +87,7 @@ def test_every_term_and_level_stays_in_its_range(lines: list[str]) -> None:
         assert reward.total <= score(play(PERFECT), rules).total + 1e-9  # type: ignore[operator]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(scripts)
 def test_a_reward_depends_on_the_trace_alone(lines: list[str]) -> None:
     view = perform(lines)
@@ -136,7 +136,7 @@ def add_repeat(lines: list[str], one: Spam) -> list[str]:
     return [*lines[:place], f"{lines[place]}\n{block}", *lines[place + 1 :]]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(scripts, spam)
 def test_repeating_earlier_actions_never_raises_any_level(lines: list[str], extra: list[Spam]) -> None:
     plain = perform(lines)

@@ -225,7 +225,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(name=st.text(max_size=40), body=st.dictionaries(st.sampled_from(["description", "properties", "x"]), JSON))
 def test_no_definition_is_too_strange(name: str, body: dict[str, Any]) -> None:
     for finding in screen([Definition(name, "s", body)]):

@@ -187,7 +187,7 @@ def test_odd_schemas_do_no_harm() -> None:
     assert SearchIndex.build_in_memory([replace(odd, parameters={"properties": [1]})])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(TOOLS), st.lists(st.text("qxzjv", min_size=4, max_size=9), min_size=1, max_size=12))
 def test_an_irrelevant_tool_takes_nothing_away(target: Tool, words: list[str]) -> None:
     query = target.description

@@ -239,7 +239,7 @@ graphs = st.lists(st.lists(st.integers(0, 4), unique=True, max_size=4), max_size
 
 
 @given(graphs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_matching_is_valid_and_as_large_as_brute_force_finds(neighbours: list[list[int]]) -> None:
     found = match(neighbours)
     used = [right for right in found if right is not None]

@@ -3,10 +3,11 @@
 Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
 was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
 has; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that a link leads to an earlier line is not told, nor that an id or an optional argument stands there once
-only; of more than five required arguments their number is. Of the schemas types and choices are told, of lists and
-objects no more. Quoted words are what spaces and signs part; lists, objects and untyped values quote nothing.
-Thoughts and explicit plans are left out, and so are tools whose names the dialect cannot read.
+Limits: that a link leads to an earlier line is not told, nor which tool made the call of this turn that it leads to,
+nor that an id or an optional argument stands there once only; of more than five required arguments their number is.
+Of the schemas types and choices are told, of lists and objects no more. Quoted words are what spaces and signs part;
+lists, objects and untyped values quote nothing. Thoughts and explicit plans are left out, and so are tools whose
+names the dialect cannot read.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from paraagent.protocol import links
 from paraagent.protocol.compact import argument_name
 from paraagent.protocol.jsontext import write_json
+from paraagent.protocol.paths import ANY_PATH, link_rules
 from paraagent.types import JsonValue, Tool
 
 LINES = 8
@@ -71,7 +74,7 @@ class Shown:
 def turn_grammar(
     shown: Sequence[Shown],
     *,
-    known: Sequence[str] = (),
+    known: Mapping[str, JsonValue] = MappingProxyType({}),
     free: Sequence[str] = ("c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"),
     quoted: str | None = None,
     last: bool = False,
@@ -80,13 +83,14 @@ def turn_grammar(
 
     Args:
         shown: what the agent was shown; without any tool there is nothing to run.
-        known: ids of calls that have results.
+        known: results by the ids of their calls.
         free: ids that new calls may have.
         quoted: text in which strings and numbers must stand word for word; None leaves them free.
         last: only an answer is left to be written.
     """
     shown = [replace(one, tools=tuple(tool for tool in one.tools if _NAME.fullmatch(tool.name))) for one in shown]
-    free, linked = [[name for name in names if _ID.fullmatch(name)] for names in (free, [*known, *free])]
+    free = [name for name in free if _ID.fullmatch(name)]
+    known = {name: value for name, value in known.items() if _ID.fullmatch(name)}
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
@@ -98,7 +102,8 @@ def turn_grammar(
             f'run: "run" " more"? ("\\n" line){{1,{LINES}}}',
             f"line: {_either([f'ID {_calls(tools, place)}', *named])}",
             f'ID: ({_either(map(_text, free))}) " = "',
-            rf"LINK: /\$({'|'.join(linked)})([.\[][\w.\[\]@-]*)?/",
+            rf"LINK: /\$({'|'.join([*known, *free])}){ANY_PATH}/",
+            *link_rules(known, [name for name in free if name not in known], (tool.returns for tool in tools)),
             *(rule for number, tool in enumerate(tools) for rule in _tool(number, tool)),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
         ]
@@ -148,7 +153,7 @@ def _in_any_order(number: int, named: Mapping[str, str], required: Sequence[str]
 
 
 def _value(schema: JsonValue) -> str:
-    """Return what an argument's value may be; a link fits everywhere."""
+    """Return what an argument's value may be: a link fits everywhere, where one value is wanted to one only."""
     if not isinstance(schema, dict):
         return "(any | LINK)"
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -156,7 +161,8 @@ def _value(schema: JsonValue) -> str:
         options = [_text(write_json(links.literal(choice))) for choice in choices]
     else:
         options = [_RULE_OF.get(kind, "any") for kind in _kinds(schema)]
-    return f"({_either([*options, 'LINK'])})"
+    holds_many = any(option in ("list", "object", "any") for option in options)
+    return f"({_either([*options, 'LINK' if holds_many else 'link'])})"
 
 
 def _kinds(schema: JsonValue) -> list[str]:
@@ -183,8 +189,8 @@ def _quoting(text: str) -> str:
         [
             'string: "\\"" WORDS "\\""',
             f'WORDS: %regex {{"substring_words": {words}}}',
-            f"integer: {_either(map(_text, whole)) or 'LINK'}",
-            f"number: {_either(map(_text, numbers)) or 'LINK'}",
+            f"integer: {_either(map(_text, whole)) or 'link'}",
+            f"number: {_either(map(_text, numbers)) or 'link'}",
         ]
     )
 
