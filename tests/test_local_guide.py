@@ -169,13 +169,12 @@ def shown(guide: Guidance = "calls", dialect: Dialect = "compact") -> Iterator[t
 def test_it_names_only_what_was_shown() -> None:
     first, found, called, last = (text for _, text in shown())
     assert "get_order" not in first
-    assert '"order: " ID (call0)' in found
+    assert '"order: " id0 (call0s0)' in found
     assert '"get_order("' in found
-    assert '"c1" | "c2"' in found
-    assert '"c1"' not in called.partition("LINK")[0]  # it has a result; c2 may be tried again
-    assert '"c3"' in called
-    assert '"c2"' in called
-    assert "(c1|c3|" in called
+    assert 'id0: "c1 = "' in found
+    assert 'id0: "c3 = "' in called
+    assert '"$c1"' in called
+    assert '"$c2"' not in called  # it has no result
     assert "find" not in last
     assert "run" not in last
 

@@ -61,7 +61,7 @@ def fits(text: str, shown: Sequence[Shown] = SHOWN, **how: object) -> bool:
         "find more\norder: get it\nparcel: track: it",
         'run\nc1 = get_order(order_id="A7")',
         'run\nan order: by id: c1 = get_order(order_id="a: b = \\"c\\"", limit=-3)\nc2 = list_orders()',
-        "run more\nc2 = get_order(limit=$c1.0.n, order_id=$c1.items[0].id, state=$c3)",
+        "run more\nc1 = list_orders()\nc2 = get_order(limit=$c1.0.n, order_id=$c1.items[0].id, state=$c1)",
         'run\nc1 = get_order(order_id="x", state="ti\\"cked", page[size]=null, "odd name"=true)',
         'run\nmove it: c1 = move(source="a", target="b")',
         'run\nc1 = get_order(order_id="$$5")\nc2 = get_order(order_id="")',
@@ -120,11 +120,37 @@ def test_the_last_turn_is_an_answer() -> None:
 def test_links_lead_to_calls_that_there_are() -> None:
     turn = "run\nc4 = get_order(order_id=$c2.id)"
     there: JsonObject = {"id": 1}
-    assert fits(turn, known={"c2": there}, free=["c3", "c4"])
-    assert not fits(turn, known={"c1": there}, free=["c3", "c4"])
-    assert not fits(turn, known={"c2": there, "c4": there}, free=["c3"])
+    assert fits(turn, known={"c2": there}, free=["c4", "c5"])
+    assert not fits(turn, known={"c1": there}, free=["c4", "c5"])
+    assert not fits(turn, known={"c2": there}, free=["c3", "c4"])
     odd = dict.fromkeys(["c2", "a/b", "*", 'q"'], there)  # ids are a model's words
     assert fits(turn, known=odd, free=["c4", "x/"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "within"),
+    [
+        (["c1 = list_orders()", "c2 = get_order(order_id=$c1.id)", "c3 = get_order(order_id=$c2.id)"], True),
+        (["c1 = list_orders()"] + [f"c{n} = get_order(order_id=$c{n - 1}.id)" for n in range(2, 9)], True),
+        (["c1 = get_order(order_id=$c1.id)"], False),
+        (["c1 = get_order(order_id=$c2.id)", "c2 = list_orders()"], False),
+        (["c1 = list_orders()", "c2 = get_order(order_id=$c3.id)"], False),
+        (["c1 = list_orders()", "c2 = get_order(order_id=$c2.id)"], False),
+        (["c2 = list_orders()", "c1 = list_orders()"], False),
+        (["c1 = list_orders()", "c1 = list_orders()"], False),
+        ([f"c{n} = list_orders()" for n in range(1, 10)], False),
+    ],
+)
+def test_calls_link_to_earlier_lines(lines: list[str], within: bool) -> None:
+    assert fits("\n".join(["run", *lines])) == within
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_there_may_be_few_ids(count: int) -> None:
+    free = [f"c{n}" for n in range(count)]
+    lines = [f"{name} = list_orders()" for name in free]
+    assert fits("\n".join(["run", *lines]), free=free)
+    assert not fits("run\nx = list_orders()", free=free)
 
 
 RESULT: JsonObject = {
@@ -214,9 +240,9 @@ def test_a_result_of_any_size_can_be_linked() -> None:
 READ = 'Get the "big one" for eve_b7 from 22237306-f761, at most 12 of 3.5, on C:\\temp.'
 
 
-@pytest.mark.parametrize("value", ['"eve_b7"', '"22237306-f761"', '"\\"big one\\""', '"C:\\\\temp"', "$c1.id"])
+@pytest.mark.parametrize("value", ['"eve_b7"', '"22237306-f761"', '"\\"big one\\""', '"C:\\\\temp"', "$c9.id"])
 def test_quoted_values_stand_in_what_was_read(value: str) -> None:
-    assert fits(f"run\nc1 = get_order(order_id={value})", quoted=READ)
+    assert fits(f"run\nc1 = get_order(order_id={value})", quoted=READ, known={"c9": {"id": 1}})
 
 
 @pytest.mark.parametrize(
@@ -233,7 +259,8 @@ def test_quoted_numbers() -> None:
 
 def one(schema: JsonObject, value: str, quoted: str | None = None) -> bool:
     """Whether an argument of this schema may have a value, as it is written."""
-    return fits(f"run\nc1 = f(a={value})", [Shown("s", (tool("f", {"a": schema}),))], quoted=quoted)
+    there: JsonObject = {"c9": {"größe": 1}}
+    return fits(f"run\nc1 = f(a={value})", [Shown("s", (tool("f", {"a": schema}),))], quoted=quoted, known=there)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +276,7 @@ def one(schema: JsonObject, value: str, quoted: str | None = None) -> bool:
         ({"enum": [*range(1000)], "type": "integer"}, "999"),
         ({"type": "string"}, '"$5.00"'),
         ({"type": "string"}, '"$"'),
-        ({"type": "string"}, "$c1.größe"),
+        ({"type": "string"}, "$c9.größe"),
         ({"type": "array"}, '[1, {"a": 2}]'),
         ({}, '{"a": [1,2]}'),
     ],
@@ -338,5 +365,5 @@ def calls(draw: st.DrawFn) -> tuple[Tool, Call]:
 def test_every_valid_call_is_within(made: tuple[Tool, Call]) -> None:
     shown, call = made
     line = compact.call_line(call, {"the_tool": "find it: now"})
-    assert fits(f"run\n{line}", [Shown("find it: now", (LIST, shown))]), line
+    assert fits(f"run\n{line}", [Shown("find it: now", (LIST, shown))], known={"c1": {"id": 1}}, free=["c2"]), line
     assert compact.parse(f"run\n{line}").calls == (call,)

@@ -3,11 +3,11 @@
 Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
 was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
 has; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that a link leads to an earlier line is not told, nor which tool made the call of this turn that it leads to,
-nor that an id or an optional argument stands there once only; of more than five required arguments their number is.
-Of the schemas types and choices are told, of lists and objects no more. Quoted words are what spaces and signs part;
-lists, objects and untyped values quote nothing. Thoughts and explicit plans are left out, and so are tools whose
-names the dialect cannot read.
+Limits: that a link leads to an earlier line is told of the first lines only, and not which tool made the call there;
+nor that an optional argument stands there once only; of more than five required arguments their number is. Of the
+schemas types and choices are told, of lists and objects no more. Quoted words are what spaces and signs part; lists,
+objects and untyped values quote nothing. Thoughts and explicit plans are left out, and so are tools whose names the
+dialect cannot read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from types import MappingProxyType
 from paraagent.protocol import links
 from paraagent.protocol.compact import argument_name
 from paraagent.protocol.jsontext import write_json
-from paraagent.protocol.paths import ANY_PATH, link_rules
+from paraagent.protocol.paths import link_rules
 from paraagent.types import JsonValue, Tool
 
 LINES = 8
 """Searches or calls of a turn at most."""
+_STAGES = 3
+"""Lines of a turn for which it is told apart to which calls they can link: only to earlier ones."""
 _MOST = 5
 """Required arguments of which each is told to stand there; of more only their number."""
 _BETWEEN = 16
@@ -84,7 +86,7 @@ def turn_grammar(
     Args:
         shown: what the agent was shown; without any tool there is nothing to run.
         known: results by the ids of their calls.
-        free: ids that new calls may have.
+        free: ids of new calls, in the order of their lines.
         quoted: text in which strings and numbers must stand word for word; None leaves them free.
         last: only an answer is left to be written.
     """
@@ -94,31 +96,49 @@ def turn_grammar(
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
-    place = {tool.name: number for number, tool in enumerate(tools)}
-    named = [f"{_text(_flat(one.slot) + ': ')} ID {_calls(one.tools, place)}" for one in shown if one.tools]
+    stages = range(min(_STAGES, len(free)))
+    more = "".join(f' ("\\n" line{stage}' for stage in stages[1:-1])
+    rest = f' ("\\n" line{stages[-1]}){{0,{LINES - len(stages) + 1}}}' if len(stages) > 1 else ""
     return "\n".join(
         [
             f"start: find | run | say\n{_FIND}\n{_SAY}",
-            f'run: "run" " more"? ("\\n" line){{1,{LINES}}}',
-            f"line: {_either([f'ID {_calls(tools, place)}', *named])}",
-            f'ID: ({_either(map(_text, free))}) " = "',
-            rf"LINK: /\$({'|'.join([*known, *free])}){ANY_PATH}/",
-            *link_rules(known, [name for name in free if name not in known], (tool.returns for tool in tools)),
-            *(rule for number, tool in enumerate(tools) for rule in _tool(number, tool)),
+            f'run: "run" " more"? "\\n" line0{more}{rest}{")?" * len(stages[1:-1])}',
+            *(rule for stage in stages for rule in _line(stage, stages, shown, tools, free)),
+            *link_rules(
+                known, [free[: _before(stage, stages, free)] for stage in stages], [t.returns for t in tools]
+            ),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
         ]
     )
 
 
-def _calls(tools: Iterable[Tool], place: Mapping[str, int]) -> str:
+def _before(stage: int, stages: range, free: Sequence[str]) -> int:
+    """Return how many of the new calls a line of a stage may link to."""
+    return len(free) if stage == stages[-1] and stage else stage
+
+
+def _line(
+    stage: int, stages: range, shown: Iterable[Shown], tools: Sequence[Tool], free: Sequence[str]
+) -> Iterator[str]:
+    """Yield the rules of a turn's line: the first ones have a stage each, all later ones share the last."""
+    place = {tool.name: f"{number}s{stage}" for number, tool in enumerate(tools)}
+    ids = _either(_text(f"{name} = ") for name in (free[stage:] if stage == stages[-1] else free[stage : stage + 1]))
+    named = [f"{_text(_flat(one.slot) + ': ')} id{stage} {_calls(one.tools, place)}" for one in shown if one.tools]
+    yield f"id{stage}: {ids}"
+    yield f"line{stage}: {_either([f'id{stage} {_calls(tools, place)}', *named])}"
+    for tool in tools:
+        yield from _tool(place[tool.name], tool, stage)
+
+
+def _calls(tools: Iterable[Tool], place: Mapping[str, str]) -> str:
     return f"({_either(f'call{place[tool.name]}' for tool in tools)})"
 
 
-def _tool(number: int, tool: Tool) -> Iterator[str]:
+def _tool(number: str, tool: Tool, stage: int) -> Iterator[str]:
     """Yield the rules of a tool's call."""
     properties = tool.parameters.get("properties")
     known = properties if isinstance(properties, dict) else {}
-    named = {name: f"{_text(argument_name(name) + '=')} {_value(schema)}" for name, schema in known.items()}
+    named = {name: f"{_text(argument_name(name) + '=')} {_value(schema, stage)}" for name, schema in known.items()}
     wanted = tool.parameters.get("required")
     required = [name for name in named if name in wanted] if isinstance(wanted, list) else []
     optional = [name for name in named if name not in required][:_CHOICES]
@@ -136,7 +156,7 @@ def _tool(number: int, tool: Tool) -> Iterator[str]:
         yield from _in_any_order(number, named, required)
 
 
-def _in_any_order(number: int, named: Mapping[str, str], required: Sequence[str]) -> Iterator[str]:
+def _in_any_order(number: str, named: Mapping[str, str], required: Sequence[str]) -> Iterator[str]:
     """Yield a rule of what may stand there for every set of required arguments that are still missing."""
     optional = [text for name, text in named.items() if name not in required]
     if optional:
@@ -152,17 +172,17 @@ def _in_any_order(number: int, named: Mapping[str, str], required: Sequence[str]
         yield f"left{number}_{missing}: {before}({_either(options)})"
 
 
-def _value(schema: JsonValue) -> str:
+def _value(schema: JsonValue, stage: int) -> str:
     """Return what an argument's value may be: a link fits everywhere, where one value is wanted to one only."""
     if not isinstance(schema, dict):
-        return "(any | LINK)"
+        return f"(any | deep{stage})"
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(choices, list) and 0 < len(choices) <= _CHOICES:
         options = [_text(write_json(links.literal(choice))) for choice in choices]
     else:
         options = [_RULE_OF.get(kind, "any") for kind in _kinds(schema)]
-    holds_many = any(option in ("list", "object", "any") for option in options)
-    return f"({_either([*options, 'LINK' if holds_many else 'link'])})"
+    link = "deep" if any(option in ("list", "object", "any") for option in options) else "link"
+    return f"({_either([*options, f'{link}{stage}'])})"
 
 
 def _kinds(schema: JsonValue) -> list[str]:
@@ -189,8 +209,8 @@ def _quoting(text: str) -> str:
         [
             'string: "\\"" WORDS "\\""',
             f'WORDS: %regex {{"substring_words": {words}}}',
-            f"integer: {_either(map(_text, whole)) or 'link'}",
-            f"number: {_either(map(_text, numbers)) or 'link'}",
+            f"integer: {_either(map(_text, whole)) or 'NOWHERE'}",
+            f"number: {_either(map(_text, numbers)) or 'NOWHERE'}",
         ]
     )
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from paraagent.types import JsonValue
 
-ANY_PATH = r"([.\[][\w.\[\]@-]*)?"
-"""Regular expression of what may follow a link's id."""
 _KEY = re.compile(r"[\w@-]+(\.[\w@-]+)*")
 _ITEMS = 20
 """Of a list, from its start."""
@@ -24,30 +22,34 @@ _RULES = 1_500
 """Rules of one value or of all schemas at most."""
 
 
-def link_rules(known: Mapping[str, JsonValue], coming: Sequence[str], returns: Iterable[JsonValue]) -> list[str]:
-    """Return the grammar's rule `link`, and those it needs.
+def link_rules(
+    known: Mapping[str, JsonValue], coming: Sequence[Sequence[str]], returns: Iterable[JsonValue]
+) -> list[str]:
+    """Return the grammar's rules `link0`, `link1` and so on, of links to one value, and `deep0` and so on, to any.
 
     Args:
         known: results by the ids of their calls.
-        coming: ids of calls that are not made yet.
+        coming: for every rule, the ids of calls not made yet that it can link to.
         returns: schemas of what these may give.
     """
-    options, lines = [], []
+    there, lines = [], []
     for number, (name, value) in enumerate(known.items()):
         found = _Paths(f"path{number}_")
         if (after := found.of_value(value)) is not None:
-            options.append(f"{_literal('$' + name)} {found.closed(after)}")
+            there.append(f"{_link(name)} {found.closed(after)}")
             lines += found.lines()
     schemas = _Paths("next")
     ways = [way for schema in returns if (way := schemas.of_schema(schema)) is not None]
-    if coming and ways:
-        after = " | ".join(dict.fromkeys(schemas.closed(way) for way in ways))
-        options.append(f"({' | '.join(_literal('$' + name) for name in coming)}) ({after})")
-        lines += schemas.lines()
+    later = " | ".join(dict.fromkeys(schemas.closed(way) for way in ways))
+    lines += [f"there: {' | '.join(there) or 'NOWHERE'}", f"later: {later or 'NOWHERE'}", *schemas.lines()]
+    for number, names in enumerate(coming):
+        lines.append(f"link{number}: {' | '.join(['there', *(f'{_link(name)} later' for name in names)])}")
+        deep = " | ".join(f"{_link(name)} anywhere" for name in [*known, *names])
+        lines.append(f"deep{number}: {deep or 'NOWHERE'}")
     return [
-        f"link: {' | '.join(options) or 'NOWHERE'}",
         r"NOWHERE: /[^\s\S]/",
-        f"ANYWHERE: /{ANY_PATH}/",
+        "anywhere: PATH?",
+        r"PATH: /[.\[][\w.\[\]@-]*/",
         r"INDEX: /\.[0-9]+|\[[0-9]+\]/",
         *lines,
     ]
@@ -62,14 +64,14 @@ class _Paths:
 
     def closed(self, way: str) -> str:
         """Return what stands for a way: anything if there are too many."""
-        return "ANYWHERE" if len(self._names) > _RULES else way or '""'
+        return "anywhere" if len(self._names) > _RULES else way or '""'
 
     def lines(self) -> list[str]:
         return [] if len(self._names) > _RULES else [f"{name}: {body}" for body, name in self._names.items()]
 
     def of_value(self, value: JsonValue, depth: int = 0) -> str | None:
         if len(self._names) > _RULES or depth > _DEPTH:
-            return "ANYWHERE"
+            return "anywhere"
         if isinstance(value, dict):
             return self._rule((_key(key), self.of_value(inner, depth + 1)) for key, inner in value.items())
         if isinstance(value, list):
@@ -79,13 +81,13 @@ class _Paths:
 
     def of_schema(self, schema: JsonValue, depth: int = 0) -> str | None:
         if not isinstance(schema, dict) or len(self._names) > _RULES or depth > _DEPTH:
-            return "ANYWHERE"
+            return "anywhere"
         properties, kind = schema.get("properties"), schema.get("type")
         if isinstance(properties, dict) and properties:
             return self._rule((_key(key), self.of_schema(inner, depth + 1)) for key, inner in properties.items())
         if kind == "array" and "items" in schema:
             return self._rule([("INDEX", self.of_schema(schema["items"], depth + 1))])
-        return "" if kind in ("string", "integer", "number", "boolean", "null") else "ANYWHERE"
+        return "" if kind in ("string", "integer", "number", "boolean", "null") else "anywhere"
 
     def _rule(self, steps: Iterable[tuple[str | None, str | None]]) -> str | None:
         """Return the rule of steps and the ways after them, or None if they lead nowhere."""
@@ -99,6 +101,10 @@ def _key(key: str) -> str | None:
 
 def _item(place: int) -> str:
     return f'(".{place}" | "[{place}]")'
+
+
+def _link(name: str) -> str:
+    return _literal(f"${name}")
 
 
 def _literal(text: str) -> str:

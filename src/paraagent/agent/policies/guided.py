@@ -37,8 +37,7 @@ def next_turn(context: Context, *, quoting: bool) -> str:
     known = context.values()
     used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
-    free = [*islice(fresh, LINES), *(name for name in used if name not in known)]
-    return turn_grammar(shown, known=known, free=free, quoted=_read(context) if quoting else None)
+    return turn_grammar(shown, known=known, free=[*islice(fresh, LINES)], quoted=_read(context) if quoting else None)
 
 
 def _stuck(context: Context) -> set[str]:
