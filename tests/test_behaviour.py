@@ -38,6 +38,7 @@ CLAIM, DECLINE = say("Ada has 3 orders, and Oslo has 5 degrees."), say("I could 
         ("not_found", [look("get_weather"), do(CUSTOMER, WEATHER), CLAIM], "no search showed find_customer"),
         ("wrong_argument", [look("lookup_customer"), do(Call("lookup_customer", {"name": "Bob"})), CLAIM], "name"),
         ("wrong_tool", [look(*NEEDED, "get_news"), do(WEATHER, Call("get_news", {})), CLAIM], "get_news instead of"),
+        ("wrong_tool", [look(*NEEDED), do(WEATHER, Call("", {})), CLAIM], "called what cannot be read instead of"),
         ("wrong_argument", [look(*NEEDED), do(replace(CUSTOMER, arguments={"name": "Bob"})), CLAIM], "another name"),
         ("wrong_argument", [look(*NEEDED), do(replace(CUSTOMER, arguments={})), CLAIM], "another name"),
         ("wrong_argument", [look(*NEEDED), do(CUSTOMER, Call("list_orders", {"customer": "C8"})), CLAIM], "customer"),

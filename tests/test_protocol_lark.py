@@ -96,6 +96,7 @@ def test_what_the_dialect_says_is_within(turn: str) -> None:
         'run\nc1 = get_order(order_id="$c1.id")',
         "run\nc1 = get_order(order_id=$c9.id)",
         'run\nc1 = get_order(order_id="A7"',
+        f'run\nc1 = get_order(order_id="{"she/" * 80}")',
         "say\n",
         "say\n \n",
         "# a thought\nfind\nx",

@@ -180,5 +180,5 @@ def _unmet(seen: Hindsight) -> str:
 
 
 def _names(calls: list[CallView]) -> str:
-    names = list(dict.fromkeys(one_line(call.name, 64) for call in calls))
+    names = list(dict.fromkeys(one_line(call.name or "what cannot be read", 64) for call in calls))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -5,9 +5,9 @@ was shown, behind the search that showed it if it names one; the arguments that 
 has; values of their types, choices, or links to calls that there are. Queries and answers are free.
 Limits: that a link leads to an earlier line is told of the first lines only, and not which tool made the call there;
 nor that an optional argument stands there once only; of more than five required arguments their number is. Of the
-schemas types and choices are told, of lists and objects no more. Quoted words are what spaces and signs part; lists,
-objects and untyped values quote nothing. Thoughts and explicit plans are left out, and so are tools whose names the
-dialect cannot read.
+schemas types and choices are told, of lists and objects no more. A string is short unless it is quoted; quoted words
+are what spaces and signs part; lists, objects and untyped values quote nothing. Thoughts and explicit plans are left
+out, and so are tools whose names the dialect cannot read.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _BETWEEN = 16
 """Optional arguments before a required one at most."""
 _CHOICES = 400
 """Values of an enum, or optional arguments of a tool, that are told apart."""
+_LONGEST = 300
+"""Characters of a string: a small model may never end one by itself, which costs the whole turn."""
 _NUMBERS = 200
 """Quoted numbers that are told apart, the latest."""
 _NAME = re.compile(r"\w[\w.\-/]*")
@@ -51,7 +53,7 @@ _PLAIN = r'[^"\\\x00-\x1F\x7F]'
 _ESCAPED = r'\\(["\\\/bfnrt]|u[a-fA-F0-9]{4})'
 _FIRST = rf'[^"\\$\x00-\x1F\x7F]|{_ESCAPED}|\$([^A-Za-z_"\\\x00-\x1F\x7F]|{_ESCAPED})'  # no link
 _FREE = rf"""
-string: /"(\$|({_FIRST})({_PLAIN}|{_ESCAPED})*)?"/
+string: /"(\$|({_FIRST})({_PLAIN}|{_ESCAPED}){{0,{_LONGEST}}})?"/
 integer: /-?(0|[1-9][0-9]{{0,18}})/
 number: %json {{"type": "number"}}"""
 _RULE_OF = {
