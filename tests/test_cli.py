@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -208,13 +209,18 @@ def test_ctrl_c_ends_cleanly_and_keeps_what_was_done(catalog: Catalog, tmp_path:
         command += ["--catalog", str(catalog.path), "--out", str(tmp_path / "run"), "--concurrency", "1"]
         command += ["--split", "train", "--kind", "single", "--limit", "3"]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 30
         while len(server.requests) < 3 and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=20)
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert "1 episodes are kept" in output
