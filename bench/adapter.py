@@ -78,6 +78,7 @@ def make(options: argparse.Namespace) -> None:
 
 def gather(parts: Sequence[Part], out: Path) -> None:
     """Make demonstrations, and write those of all parts with a card that tells the commands."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     rows, card = [], []
     for part in parts:
         made = out.parent / f"made-{hashlib.sha256(part.options.encode()).hexdigest()[:8]}.jsonl"
