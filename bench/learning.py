@@ -4,11 +4,14 @@ Every part is kept under --work and goes on where it was, so a long run may be s
 by looking at the test splits: `validation` is for that.
 
     python bench/learning.py eval --name sft --adapter RUN/final --split test-unseen --limit 70
-    python bench/learning.py rl --adapter RUN/final --modes local,trajectory --seeds 0,1 --steps 20
+    python bench/learning.py small --data demos.jsonl --out small
+    python bench/learning.py --model small-sft/final rl --modes local,trajectory --seeds 0,1,2 --steps 40
+    python bench/learning.py --model small-sft/final compare --split test-unseen --limit 210
     python bench/learning.py report --out docs/results/learning
 
 `eval` plays tasks greedily: --name rules needs no model, --name base takes the model as it is. `rl` trains one run
-per mode and seed. `report` writes learning.md, learning.json and SVG plots of everything there is; what stands under
+per mode and seed from an adapter, or from a whole model, and `compare` plays what they started from and what they
+became; `small` writes an untrained model that makes many runs affordable. `report` writes learning.md, learning.json and SVG plots of everything there is; what stands under
 "Notes" in learning.md stays, and so do figures whose traces or runs are not under --work.
 
 Keys of learning.json:
@@ -18,6 +21,8 @@ Keys of learning.json:
     gain.<policy>.<split>      paired difference to the policy before it (base < sft < sft_rl), interval and p
     curves.<mode>              mean over seeds of the training batches' success and reward per five steps, intervals
     runs.<mode>.<seed>         success and reward of every step
+    compared.<run>.<split>     as policies, of what the runs by credit mode started from and what they became
+    contrasts.<split>.<a - b>  paired differences of these, modes as means over their seeds
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
+import learning_credit
 import learning_report
 from paraagent.agent.budget import Budget
 from paraagent.agent.engine.smollm2 import cache_folder
@@ -43,23 +49,38 @@ from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject, Policy, Split, TaskKind
 
 TURNS = 8
+_KINDS = "single,parallel,chain"
 
 
 def play(options: argparse.Namespace) -> None:
     """Let one policy play one split and keep the traces."""
-    world = open_world(options.catalog)
-    kinds: list[TaskKind] = list(get_args(TaskKind)) if options.kind == "all" else options.kind.split(",")
-    tasks, _ = take_tasks(world, options.split, kinds, options.seed, options.limit, Dials())
     if options.name.startswith("sft") and options.adapter is None:
         raise SystemExit(f"--name {options.name} needs --adapter")
     adapter = "none" if options.name == "base" else options.adapter
-    config = LocalConfig(
-        model=options.model, adapter=adapter, guide=options.guide, slots=options.slots, max_tokens=256
-    )
-    policy: Policy = RulesPolicy() if options.name == "rules" else _local(config, options.threads)
+    _play(options, options.name, options.model, adapter, options.work / "eval" / options.name / options.split)
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Let the start of the runs by credit mode play a split, and what every run has made of it."""
+    trained = {path.parent.name: path for path in sorted((options.work / "rl").glob("*/final"))}
+    for name, path in {"start": options.model, **trained}.items():
+        folder = options.work / "compare" / name / options.split
+        if options.adapter:
+            _play(options, name, options.model, options.adapter if name == "start" else str(path), folder)
+        else:
+            _play(options, name, str(path), "none", folder)
+
+
+def _play(options: argparse.Namespace, name: str, model: str, adapter: str | None, folder: Path) -> None:
+    """Let a policy play tasks of a split and keep the traces; what is there is not played again."""
+    world = open_world(options.catalog)
+    kinds: list[TaskKind] = list(get_args(TaskKind)) if options.kind == "all" else options.kind.split(",")
+    tasks, _ = take_tasks(world, options.split, kinds, options.seed, options.limit, Dials())
+    config = LocalConfig(model=model, adapter=adapter, guide=options.guide, slots=options.slots, max_tokens=256)
+    policy: Policy = RulesPolicy() if name == "rules" else _local(config, options.threads)
     arena = Arena(world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False))
-    record: JsonObject = {"name": options.name, "split": options.split, "local": config.to_json()}
-    directory = suite.RunDirectory(options.work / "eval" / options.name / options.split)
+    record: JsonObject = {"name": name, "split": options.split, "local": config.to_json()}
+    directory = suite.RunDirectory(folder)
     directory.prepare(record)
     done = 0
 
@@ -69,14 +90,13 @@ def play(options: argparse.Namespace) -> None:
         print(f"{done}/{len(tasks)} {'solved' if view.success else 'failed'} {name}", flush=True)
 
     episodes = [
-        arena.episode(task, same_policy(policy), run=f"{options.name}-{options.split}", config=record)
-        for task in tasks
+        arena.episode(task, same_policy(policy), run=f"{name}-{options.split}", config=record) for task in tasks
     ]
     began = time.process_time()
     summary = asyncio.run(suite.run(episodes, directory, concurrency=options.slots, on_done=told))
     by_kind = {kind: f"{group.success:.2f}" for kind, group in summary.by_kind.items()}
     seconds = time.process_time() - began
-    print(f"{options.name} {options.split}: {summary.overall.success:.3f} of {len(tasks)} {by_kind} {seconds:.0f} s")
+    print(f"{name} {options.split}: {summary.overall.success:.3f} of {len(tasks)} {by_kind} {seconds:.0f} s")
 
 
 def _local(config: LocalConfig, threads: int) -> Policy:
@@ -110,7 +130,9 @@ def train(options: argparse.Namespace) -> None:
                 rollouts=options.rollouts,
                 kinds=tuple(options.kind.split(",")),
                 tasks=options.tasks,
+                guide=options.guide,
                 lr=options.lr,
+                lora_rank=None if options.adapter else 0,
                 kl=0.0,
                 save_every=5,
             )
@@ -119,6 +141,18 @@ def train(options: argparse.Namespace) -> None:
             print(f"{mode}, seed {seed}", flush=True)
             say = lambda text: print(text, flush=True)  # noqa: E731
             train_rl(config, catalog=options.catalog, resume=out.exists(), say=say)
+
+
+def build(options: argparse.Namespace) -> None:
+    import learning_small
+
+    learning_small.build(
+        options.data,
+        options.out,
+        vocabulary=options.vocabulary,
+        width=options.width,
+        layers=options.layers,
+    )
 
 
 def report(options: argparse.Namespace) -> None:
@@ -135,24 +169,37 @@ def main() -> None:
     one = parts.add_parser("eval", help="play a split with one policy")
     one.add_argument("--name", choices=learning_report.ORDER, required=True)
     one.add_argument("--adapter", help="adapter of sft or sft_rl")
-    one.add_argument("--split", choices=get_args(Split), default="validation")
     one.add_argument("--kind", default="all")
-    one.add_argument("--limit", type=int, default=70)
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what its calls are kept to")
-    one.add_argument("--slots", type=int, default=16, help="episodes at once")
     one.set_defaults(work_on=play)
     two = parts.add_parser("rl", help="train by credit mode and seed")
-    two.add_argument("--adapter", required=True, help="adapter to start from")
-    two.add_argument("--modes", default=",".join(learning_report.MODES))
+    two.add_argument("--adapter", help="adapter to start from; without one all weights are trained")
+    two.add_argument("--modes", default=",".join(learning_credit.MODES))
     two.add_argument("--seeds", default="0,1,2")
     two.add_argument("--steps", type=int, default=20)
     two.add_argument("--prompts", type=int, default=4)
     two.add_argument("--rollouts", type=int, default=6)
     two.add_argument("--tasks", type=int, default=300)
-    two.add_argument("--kind", default="single,parallel,chain")
+    two.add_argument("--kind", default=_KINDS)
     two.add_argument("--lr", type=float, default=1e-4)
+    two.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what turns are kept to")
     two.set_defaults(work_on=train)
+    four = parts.add_parser("compare", help="play a split with what the runs by credit mode have made of their start")
+    four.add_argument("--adapter", help="adapter that the runs started from")
+    four.add_argument("--kind", default=_KINDS)
+    four.set_defaults(work_on=compare)
+    for part in (one, four):
+        part.add_argument("--split", choices=get_args(Split), default="validation")
+        part.add_argument("--limit", type=int, default=70)
+        part.add_argument("--seed", type=int, default=0)
+        part.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what calls are kept to")
+        part.add_argument("--slots", type=int, default=16, help="episodes at once")
+    small = parts.add_parser("small", help="write a small untrained model and its tokenizer")
+    small.add_argument("--data", type=Path, required=True, help="demonstrations that the tokenizer is fitted to")
+    small.add_argument("--out", type=Path, required=True)
+    small.add_argument("--vocabulary", type=int, default=4096)
+    small.add_argument("--width", type=int, default=256)
+    small.add_argument("--layers", type=int, default=6)
+    small.set_defaults(work_on=build)
     three = parts.add_parser("report", help="write the figures")
     three.add_argument("--out", type=Path, default=Path("docs/results/learning"))
     three.set_defaults(work_on=report)

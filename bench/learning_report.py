@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import learning_credit
 from paraagent.evaluate.intervals import Interval, mean, paired, rate
 from paraagent.evaluate.report_plots import Series, curves, intervals
 from paraagent.evaluate.summary import kind_of
@@ -21,7 +22,6 @@ from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject
 
 ORDER = ("rules", "base", "sft", "sft_rl")
-MODES = ("local", "trajectory", "outcome", "summed")
 PART = 5
 """Training steps of one point of a curve."""
 
@@ -41,8 +41,9 @@ def write(work: Path, out: Path, turns: int) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     kept = out.with_suffix(".json")
     figures: Figures = json.loads(kept.read_text()) if kept.exists() else {}
-    policies, runs = figures.get("policies", {}), figures.get("runs", {})
+    policies, runs, compared = (figures.get(part, {}) for part in ("policies", "runs", "compared"))
     _overlay(policies, _played(work / "eval"))
+    _overlay(compared, _played(work / "compare"))
     _overlay(runs, _trained(work / "rl"))
     policies = {name: policies[name] for name in ORDER if name in policies}
     grown = _curves(runs)
@@ -56,6 +57,11 @@ def write(work: Path, out: Path, turns: int) -> None:
             for mode, points in grown.items()
         },
         "runs": runs,
+        "compared": compared,
+        "contrasts": {
+            split: {name: pair.to_json() for name, pair in pairs.items()}
+            for split, pairs in learning_credit.contrasts(compared).items()
+        },
     }
     kept.write_text(json.dumps(figures, indent=1) + "\n")
     _plots(out, policies, grown)
@@ -72,7 +78,7 @@ def _overlay(kept: Figures, fresh: Figures) -> None:
 def _played(folder: Path) -> Figures:
     """Return what each policy achieved on each split."""
     found: Figures = {}
-    for name in [n for n in ORDER if (folder / n).exists()]:
+    for name in sorted(path.name for path in folder.glob("*")):
         for split in sorted((folder / name).iterdir()):
             views = [load(path) for path in sorted(split.glob("traces/*.jsonl"))]
             ended = {v.start.episode: v for v in views if v.end is not None and not v.end.mask_sample}
@@ -109,7 +115,7 @@ def _trained(folder: Path) -> Figures:
     for path in sorted(folder.glob("*/metrics.jsonl")):
         mode, _, seed = path.parent.name.rpartition("-")
         steps = [json.loads(line) for line in path.read_text().splitlines()]
-        if mode in MODES and steps:
+        if mode in learning_credit.MODES and steps:
             found.setdefault(mode, {})[seed] = {
                 name: [round(step[name] or 0.0, 4) for step in steps] for name in ("success", "reward")
             }
@@ -119,7 +125,7 @@ def _trained(folder: Path) -> Figures:
 def _curves(runs: Figures) -> dict[str, Curve]:
     """Return per mode the mean over seeds of a few steps each."""
     found: dict[str, Curve] = {}
-    for mode in [name for name in MODES if name in runs]:
+    for mode in [name for name in learning_credit.MODES if name in runs]:
         seeds = list(runs[mode].values())
         for start in range(0, min(len(run["success"]) for run in seeds), PART):
             parts = [{name: values[start : start + PART] for name, values in run.items()} for run in seeds]
@@ -196,7 +202,8 @@ def _markdown(name: str, turns: int, figures: Figures, grown: Mapping[str, Curve
                 )
         lines.append("")
     if grown:
-        lines += ["## Reinforcement learning by credit mode", "", f"Mean over seeds of {PART} steps each.", ""]
+        lines += ["## Reinforcement learning by credit mode", "", *learning_credit.page(figures["compared"])]
+        lines += [f"Training batches, mean over seeds of {PART} steps each.", ""]
         lines += ["| mode | seeds | reward first | reward last | success first | success last |"]
         lines += ["|---|--:|---|---|---|---|"]
         for mode, points in grown.items():

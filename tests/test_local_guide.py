@@ -12,6 +12,8 @@ import tiny_model
 
 pytest.importorskip("llguidance")
 
+import numpy as np
+
 from paraagent.agent.context import Context, Exchange
 from paraagent.agent.engine.chat import Chat
 from paraagent.agent.engine.engine import Engine
@@ -60,6 +62,15 @@ def test_probabilities_are_those_of_what_is_allowed() -> None:
     free = write(own, Sampling(max_tokens=1))
     assert free.logprobs[0] < turn.logprobs[0] < 0
     assert write(own, Sampling(grammar='start: "b"')).logprobs[0] == 0
+
+
+def test_what_else_could_have_come_is_kept() -> None:
+    turn = write(engine(), Sampling(temperature=1.0, grammar=WORDS))
+    counts = [None if mask is None else int(np.bitwise_count(mask.view(np.uint32)).sum()) for mask in turn.masks]
+    assert len(counts) == len(turn.tokens)
+    assert counts[1:5] == [2, None, None, None]  # b or c, then d, e, f
+    assert all(logprob == 0 for logprob, count in zip(turn.logprobs, counts, strict=True) if count in (None, 1))
+    assert write(engine(), Sampling(max_tokens=3)).masks == ()
 
 
 def test_what_has_no_alternative_takes_no_step() -> None:
@@ -152,18 +163,18 @@ def test_a_policy_of_random_weights_keeps_to_the_protocol() -> None:
 def shown(guide: Guidance = "calls", dialect: Dialect = "compact") -> Iterator[tuple[Context, str]]:
     """Yield an episode and the grammar of its next turn, as it goes on."""
     config = LocalConfig(guide=guide, dialect=dialect)
-    policy = LocalPolicy(LocalModel.over(tiny_model.model(), tiny_model.tokenizer(), config))
+    local = LocalModel.over(tiny_model.model(), tiny_model.tokenizer(), config)
     context = Context("Get A7.", [Message("user", "Get A7.")], turns_left=5)
-    yield context, policy._sampling(context).grammar
+    yield context, local.sampling_for(context).grammar
     context.exchanges.append(Exchange(parse("find\norder"), (FOUND,)))
     context.messages.append(Message("user", "order: get_order(id?: string)"))
-    yield context, policy._sampling(context).grammar
+    yield context, local.sampling_for(context).grammar
     calls = [Call("get_order", {"id": "A7"}, name) for name in ("c1", "c2")]
     results = Result(calls[0], {}, {"id": ["Zurich", 12]}), Result(calls[1], {}, error=ToolError("timeout", "late"))
     context.exchanges.append(Exchange(parse("run"), results=results))
-    yield context, policy._sampling(context).grammar
+    yield context, local.sampling_for(context).grammar
     context.turns_left = 1
-    yield context, policy._sampling(context).grammar
+    yield context, local.sampling_for(context).grammar
 
 
 def test_it_names_only_what_was_shown() -> None:

@@ -60,6 +60,7 @@ def config(model: Path, out: Path, **changes: object) -> RlConfig:
         "micro_batch": 1,
         "lr": 0.02,
         "kinds": ("single", "direct"),
+        "guide": "off",
     }
     return rl_preset("cpu-small", str(out), **(values | changes))
 
@@ -125,11 +126,12 @@ def rows(seen: Sequence[dict[str, torch.Tensor]]) -> Iterator[tuple[tuple[int, .
 
 
 @pytest.mark.usefixtures("paid_for_text")
+@pytest.mark.parametrize("guide", ["off", "calls"])
 @pytest.mark.parametrize("mode", ["local", "trajectory", "outcome", "summed"])
 def test_what_is_trained_on_is_what_was_sampled(
-    model: Path, catalog: Catalog, tmp_path: Path, watched: type[Watched], mode: str
+    model: Path, catalog: Catalog, tmp_path: Path, watched: type[Watched], mode: str, guide: str
 ) -> None:
-    train(config(model, tmp_path / "run", steps=1, credit=mode), catalog)
+    train(config(model, tmp_path / "run", steps=1, credit=mode, guide=guide), catalog)
     (samples,) = watched.samples
     by_tokens = {sample.transcript.completion_ids: (n, sample) for n, sample in enumerate(samples)}
     credit = assign([sample.rollout() for sample in samples], mode)  # type: ignore[arg-type]
@@ -142,8 +144,9 @@ def test_what_is_trained_on_is_what_was_sampled(
         assert torch.allclose(found["sampling_per_token_logps"], sampled)
         assert torch.allclose(found["log_probs"][wrote], sampled[wrote], atol=1e-4)
         assert np.allclose(found["advantages"].numpy(), credit.tokens[number], atol=1e-6)
-        assert not found["advantages"][~wrote].any()
+        assert not (found["advantages"] * found["tool_mask"])[~wrote].any()
     assert any(values.any() for values in credit.tokens)
+    assert all(bool(sample.transcript.forced) == (guide == "calls") for sample in samples)
 
 
 @pytest.mark.usefixtures("paid_for_text")
@@ -204,12 +207,12 @@ class Die(TrainerCallback):
 
 
 @pytest.mark.usefixtures("paid_for_text")
-@pytest.mark.parametrize("updates", [1, 3])
+@pytest.mark.parametrize(("updates", "guide"), [(1, "off"), (3, "off"), (3, "calls")])
 def test_a_killed_run_goes_on_with_the_same_numbers(
-    model: Path, catalog: Catalog, tmp_path: Path, updates: int, monkeypatch: pytest.MonkeyPatch
+    model: Path, catalog: Catalog, tmp_path: Path, updates: int, guide: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = ("step", "loss", "reward", "success", "grad_norm", "kl", "sampling_gap")
-    wanted = config(model, tmp_path / "whole", updates=updates, kl=0.01)
+    wanted = config(model, tmp_path / "whole", updates=updates, kl=0.01, guide=guide)
     whole = [{name: record.get(name) for name in kept} for record in train(wanted, catalog)]
     settle = rl.settle
 
@@ -292,11 +295,12 @@ def test_the_training_library_still_has_what_we_lean_on() -> None:
     )
 
 
+@pytest.mark.parametrize("guide", ["off", "calls"])
 def test_two_processes_play_what_one_does(
-    model: Path, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, catalog: Catalog, tmp_path: Path, guide: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = ("turns", "num_tokens", "entropy", "reward", "sampling_gap")
-    wanted = config(model, tmp_path / "one", steps=1, micro_batch=3)
+    wanted = config(model, tmp_path / "one", steps=1, micro_batch=3, guide=guide)
     alone = train(wanted, catalog)[0]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paraagent.cli import policies
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
 from paraagent.cli.output import JsonFlag, Output, guarded
@@ -130,6 +131,7 @@ def rl(
         Path | None, typer.Option(metavar="DIR", help="Adapter to start from, as `train sft` leaves it in DIR/final.")
     ] = None,
     dialect: DialectOption = None,
+    guide: policies.Guide = None,
     credit: Annotated[
         Mode | None, typer.Option(help="How rewards become advantages; local gives every token its own.")
     ] = None,
@@ -173,6 +175,7 @@ def rl(
         model=model,
         adapter=str(adapter) if adapter else None,
         dialect=dialect.value if dialect else None,
+        guide=guide.value if guide else None,
         credit=credit,
         rules=rules,
         steps=steps,

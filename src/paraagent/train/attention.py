@@ -29,12 +29,15 @@ def use_blocks(model: PreTrainedModel) -> None:
 def block_attention(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float, block: int = _BLOCK
 ) -> torch.Tensor:
-    """Return causal attention, (batch, heads, tokens, size) for queries of that shape; keys may have fewer heads."""
+    """Return causal attention, (batch, heads, tokens, size) for queries of that shape; keys may have fewer heads.
+
+    Computed in the format of the values: under autocast, rotated queries and keys arrive in a wider one.
+    """
     rows, heads, length, size = query.shape
     shared = rows * keys.shape[1]  # heads that share keys are one product
     found: torch.Tensor = _Blocks.apply(
-        (query * scale).reshape(shared, -1, length, size),
-        keys.reshape(shared, length, size),
+        (query * scale).to(values.dtype).reshape(shared, -1, length, size),
+        keys.to(values.dtype).reshape(shared, length, size),
         values.reshape(shared, length, size),
         block,
     )

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from paraagent.agent.engine.smollm2 import NAME
-from paraagent.agent.policies.model import Dialect
+from paraagent.agent.policies.model import Dialect, Guidance
 from paraagent.errors import UsageError
 from paraagent.reward.credit import Mode
 from paraagent.reward.rules import RulesName
@@ -96,6 +96,8 @@ class RlConfig:
     adapter: str | None = None
     """Adapter to start from, as supervised training leaves it; also the reference of the KL term."""
     dialect: Dialect = "compact"
+    guide: Guidance = "calls"
+    """What turns of the compact dialect are kept to, as when the policy plays; probabilities are of what is left."""
     credit: Mode = "local"
     rules: RulesName = "default"
     steps: int = 100
@@ -128,6 +130,8 @@ class RlConfig:
         self.optimisation.check()
         if self.rollouts < 2:
             raise UsageError("rollouts must be at least 2: an episode is compared with the others of its task")
+        if self.guide != "off" and self.dialect == "tags":
+            raise UsageError(f"guide {self.guide} is for turns of the compact dialect, and this model writes tags")
         if (self.prompts * self.rollouts) % (self.updates * self.optimisation.micro_batch):
             raise UsageError("prompts times rollouts must be a multiple of updates times micro_batch")
         if min(self.steps, self.prompts, self.turns, self.tasks) < 1 or self.temperature <= 0:
@@ -167,6 +171,7 @@ _RL: Mapping[Preset, Mapping[str, object]] = MappingProxyType(
         },
         "qwen3-4b": {  # the published run, on one data-centre GPU instead of eight
             "dialect": "tags",
+            "guide": "off",
             "steps": 128,
             "prompts": 256,
             "updates": 2,
@@ -198,6 +203,8 @@ def sft_preset(name: Preset, data: str, out: str, **changes: object) -> SftConfi
 def rl_preset(name: Preset, out: str, **changes: object) -> RlConfig:
     """Return a preset with some fields changed; fields of `optimisation` are named directly."""
     base = RlConfig(out, **_RL[name])  # type: ignore[arg-type]
+    if changes.get("dialect") == "tags" and changes.get("guide") is None:
+        changes = {**changes, "guide": "off"}
     return _changed(base, changes)
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import PreTrainedModel
+
+from paraagent.agent.engine.sampling import narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ def score(
     chosen: torch.Tensor,
     temperature: float = 1.0,
     *,
+    masks: NDArray[np.int32] | None = None,
     entropy: bool = True,
 ) -> Scores:
     """Return the scores of the tokens at `chosen`.
@@ -40,6 +45,7 @@ def score(
         attention_mask: of the same shape, or None.
         chosen: True at the tokens to score, (batch, tokens); a row's first token cannot be chosen.
         temperature: the logits are divided by it.
+        masks: what could come at the chosen places, as bits (chosen, vocabulary / 32); None if everything could.
         entropy: compute that too, which costs as much as the probabilities.
     """
     hidden = model.base_model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
@@ -48,6 +54,7 @@ def score(
     logits = model.get_output_embeddings()(picked).float()
     if temperature != 1:
         logits = logits / temperature
+    logits = narrow(logits, masks)
     every = torch.log_softmax(logits, dim=-1)
     with torch.no_grad():
         spread = -(every.exp() * every).sum(dim=-1) if entropy else logits.new_zeros(len(targets))

@@ -66,6 +66,8 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._samples: list[Sample] = []
         self._seconds = 0.0
         self._learned = torch.zeros(0, 0, dtype=torch.bool)
+        self._places: Sequence[int] = ()
+        """Which of the samples the rows are that are scored next."""
         self._log_probs = torch.zeros(0, 0)
         fresh = config.optimisation.lora_rank > 0 and not hasattr(model, "peft_config")
         super().__init__(
@@ -104,6 +106,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         end = self._end_of_turn  # stands for an episode in which nothing could be written
         masks = [t.mask or [0] for t in transcripts]
         self._learned = _padded([torch.tensor(mask, dtype=torch.bool) for mask in masks])
+        self._places = range(len(transcripts))
         return {
             "prompt_ids": [list(t.prompt_ids) for t in transcripts],
             "completion_ids": [list(t.completion_ids) or [end] for t in transcripts],
@@ -121,6 +124,7 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         rollouts = [sample.rollout() for sample in self._samples]
         found, credit = advantages(rollouts, self.config.credit, batch["completion_ids"].shape[1])
         batch["advantages"] = torch.from_numpy(found).to(batch["completion_ids"].device)
+        batch["places"] = torch.arange(len(rollouts))
         self._note(credit)
         return batch
 
@@ -141,11 +145,14 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             metrics[f"credit/{level}/constant"].append(stats.constant / max(stats.sets, 1))
 
     def _compute_loss(self, model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        self._learned = (inputs["completion_mask"] * inputs["tool_mask"]).bool()
+        self._learned = (inputs["completion_mask"] * inputs["tool_mask"]).bool().cpu()
+        self._places = inputs["places"].tolist()
         loss: torch.Tensor = super()._compute_loss(model, inputs)
         check_finite(loss, self.state.global_step + 1)
         if self._log_probs.shape == self._learned.shape:
-            gap = (self._log_probs - inputs["sampling_per_token_logps"]).abs()[self._learned]
+            gap = (self._log_probs - inputs["sampling_per_token_logps"]).abs()[
+                self._learned.to(self._log_probs.device)
+            ]
             if len(gap):
                 self._metrics["train" if self.model.training else "eval"]["sampling_gap"].append(gap.mean().item())
         return loss
@@ -160,8 +167,12 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         compute_entropy: bool = False,
         **other: object,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """On a CPU, score row by row without padding, and only what the model wrote; 0 elsewhere."""
-        if self.model.device.type != "cpu":
+        """Score row by row without padding, and only what the model chose, among what it could; 0 elsewhere.
+
+        On a GPU only rows of guided turns: the others are scored together.
+        """
+        guided = any(sample.transcript.choices for sample in self._samples)
+        if self.model.device.type != "cpu" and not guided:
             scored: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
             scored = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **other
@@ -169,11 +180,12 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._log_probs = scored[0].detach()
             return scored
         rows, places = [], []
-        for ids, mask, learned in zip(input_ids, attention_mask.bool(), self._learned, strict=True):
+        every = zip(input_ids.cpu(), attention_mask.bool().cpu(), self._learned, self._places, strict=True)
+        for ids, mask, learned, place in every:
             chosen = torch.zeros_like(mask)
             chosen[-logits_to_keep:][: len(learned)] = learned[:logits_to_keep]
-            rows.append(ScoredRow(ids[mask], chosen[mask]))
-            places.append(chosen[-logits_to_keep:])
+            rows.append(ScoredRow(ids[mask], chosen[mask], self._samples[place].transcript.masks if guided else None))
+            places.append(chosen[-logits_to_keep:].to(input_ids.device))
         scores = self.workers.score(rows, Scoring(self.temperature, self.args.bf16, compute_entropy), bare(model))
         log_probs = _placed(places, [one.log_probs for one in scores])
         entropies = _placed(places, [one.entropy for one in scores])
@@ -241,7 +253,12 @@ def _arguments(config: RlConfig, run: RunFolder) -> GRPOConfig:
 def _placed(places: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return rows that hold the values at their places, in order, and 0 elsewhere."""
     pairs = zip(places, values, strict=True)
-    return torch.stack([torch.zeros(len(place)).masked_scatter(place, found.float()) for place, found in pairs])
+    return torch.stack(
+        [
+            place.new_zeros(len(place), dtype=torch.float).masked_scatter(place, found.float())
+            for place, found in pairs
+        ]
+    )
 
 
 def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -130,6 +130,7 @@ def _local_config(config: RlConfig) -> LocalConfig:
         config.model,
         config.adapter,
         config.dialect,
+        config.guide,
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         max_length=config.max_length,

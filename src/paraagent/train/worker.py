@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
@@ -32,6 +34,19 @@ class ScoredRow:
 
     ids: torch.Tensor
     chosen: torch.Tensor
+    masks: NDArray[np.int32] | None = None
+    """What could come at the chosen places, as bits (chosen, vocabulary / 32); None if everything could."""
+
+    def to_plain(self) -> PlainRow:
+        return self.ids.tolist(), self.chosen.tolist(), self.masks
+
+    @classmethod
+    def of(cls, plain: PlainRow) -> ScoredRow:
+        return cls(torch.tensor(plain[0]), torch.tensor(plain[1]), plain[2])
+
+
+PlainRow = tuple[list[int], list[bool], NDArray[np.int32] | None]
+"""A row on its way to another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +113,8 @@ class _Duty:
         self._log_probs = torch.zeros(0)
         self._done = 0
 
-    def score(self, rows: Sequence[tuple[list[int], list[bool]]], scoring: Scoring) -> list[tuple[list[float], ...]]:
-        read = [ScoredRow(torch.tensor(ids), torch.tensor(chosen)) for ids, chosen in rows]
-        scores = score_rows(self._seat.model, read, scoring)
+    def score(self, rows: Sequence[PlainRow], scoring: Scoring) -> list[tuple[list[float], ...]]:
+        scores = score_rows(self._seat.model, [ScoredRow.of(row) for row in rows], scoring)
         self._log_probs = torch.cat([one.log_probs.float() for one in scores])
         return [(one.log_probs.tolist(), one.entropy.tolist(), one.top.tolist()) for one in scores]
 
@@ -119,9 +133,18 @@ class _Duty:
 
 
 def score_rows(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=scoring.bf16):
+    device = model.device
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=scoring.bf16):
         return [
-            score(model, row.ids[None], None, row.chosen[None], scoring.temperature, entropy=scoring.entropy)
+            score(
+                model,
+                row.ids[None].to(device),
+                None,
+                row.chosen[None].to(device),
+                scoring.temperature,
+                masks=row.masks,
+                entropy=scoring.entropy,
+            )
             for row in rows
         ]
 

@@ -131,7 +131,7 @@ class _Worker:
         end.close()
 
     def send(self, rows: Sequence[ScoredRow], scoring: Scoring) -> None:
-        self.tell("score", [(row.ids.tolist(), row.chosen.tolist()) for row in rows], scoring)
+        self.tell("score", [row.to_plain() for row in rows], scoring)
 
     def scores(self, anchor: torch.Tensor) -> list[Scores]:
         """Return what was asked for; a backward pass over it asks the worker for its gradient."""

@@ -21,8 +21,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from paraagent.agent.engine.cache import Row, SlotCache, Step, check_supported, ragged_attention
-from paraagent.agent.engine.guide import Guide, Guides, narrow
-from paraagent.agent.engine.sampling import Sampling, choose
+from paraagent.agent.engine.guide import Guide, Guides, masks_of
+from paraagent.agent.engine.sampling import Sampling, choose, narrow
 from paraagent.agent.engine.streams import Request, Seats, Stream, Written
 
 _PATIENCE = 200
@@ -176,8 +176,13 @@ class Engine:
         requests = [request for _, request in ready]
         if not requests:
             return False
-        logits = narrow(logits, [request.guide for request in requests])
+        masks = masks_of([request.guide for request in requests], logits.shape[1])
+        logits = narrow(logits, masks)
         tokens, logprobs = choose(logits, [r.sampling for r in requests], [r.random for r in requests])
+        if masks is not None:
+            for request, mask in zip(requests, masks, strict=True):
+                if request.guide is not None:
+                    request.masks.append(mask.copy())
         ended = [self._take(*one) for one in zip(requests, tokens, logprobs, strict=True)]
         return any(ended)
 
@@ -225,6 +230,8 @@ class Engine:
         new = [token, *forced][:room]
         request.written += new
         request.logprobs += [logprob, *[0.0] * len(new[1:])]
+        if request.guide is not None:
+            request.masks += [None] * len(new[1:])
         request.stream.tokens += new
         self.stats.written += len(new)
         ended = new[-1] in self._stop_ids or self._stopped(request)
@@ -234,7 +241,8 @@ class Engine:
         self._active.remove(request)
         self._between += 1
         if not request.done.done():
-            request.done.set_result(Written(tuple(request.written), tuple(request.logprobs), ended))
+            written = (tuple(request.written), tuple(request.logprobs), ended, tuple(request.masks))
+            request.done.set_result(Written(*written))
         return True
 
     def _stopped(self, request: Request) -> bool:

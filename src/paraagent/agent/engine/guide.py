@@ -3,7 +3,7 @@
 Place in the flow: layer 3, optional; part of `engine`, which asks the guide of every turn that has one. What has only
 one continuation is written without asking the model. The work is done by llguidance, which reads grammars in Lark.
 A grammar that cannot be read, or is too large, guides nothing, with a warning.
-Limits: probabilities are those of what is left, so turns that are to be learned from are written without a guide.
+Probabilities are those of what is left, which learning from a guided turn has to know: masks are kept with the turn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from paraagent.errors import EnvironmentFault, UsageError
@@ -32,7 +32,7 @@ class Guide:
         self._matcher = matcher
         self._lost = False
 
-    def fill(self, masks: np.ndarray, row: int) -> None:
+    def fill(self, masks: NDArray[np.int32], row: int) -> None:
         """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
         if not self._matcher.is_error():
             fill_next_token_bitmask(self._matcher, masks, row)
@@ -72,14 +72,15 @@ class Guides:
         return Guide(LLMatcher(self._tokenizer, grammar, log_level=0))
 
 
-def narrow(logits: torch.Tensor, guides: Sequence[Guide | None]) -> torch.Tensor:
-    """Return logits (rows, vocabulary), those of tokens that may not come next at minus infinity."""
+def masks_of(guides: Sequence[Guide | None], vocabulary: int) -> NDArray[np.int32] | None:
+    """Return which tokens may come next as bits, (guides, vocabulary / 32), all set where there is no guide.
+
+    None if nothing is guided.
+    """
     if not any(guides):
-        return logits
-    vocabulary = logits.shape[1]
-    masks = allocate_token_bitmask(len(guides), vocabulary)
+        return None
+    masks: NDArray[np.int32] = allocate_token_bitmask(len(guides), vocabulary)
     for row, guide in enumerate(guides):
         if guide is not None:
             guide.fill(masks, row)
-    allowed = np.unpackbits(masks.view(np.uint8), axis=1, count=vocabulary, bitorder="little")
-    return logits.masked_fill(torch.from_numpy(allowed == 0).to(logits.device), float("-inf"))
+    return masks

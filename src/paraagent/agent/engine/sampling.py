@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from paraagent.errors import UsageError
 
@@ -33,6 +35,17 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.temperature < 0 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
             raise UsageError("temperature must not be negative, top-p in (0, 1], max tokens at least 1")
+
+
+def narrow(logits: torch.Tensor, masks: NDArray[np.int32] | None) -> torch.Tensor:
+    """Return logits (rows, vocabulary), those of tokens whose bits in masks (rows, vocabulary / 32) are 0 ruled out.
+
+    Ruled out is a number so low that its probability is 0, and not minus infinity, which has no entropy.
+    """
+    if masks is None:
+        return logits
+    allowed = np.unpackbits(masks.view(np.uint8), axis=1, count=logits.shape[1], bitorder="little")
+    return logits.masked_fill(torch.from_numpy(allowed == 0).to(logits.device), torch.finfo(logits.dtype).min / 2)
 
 
 def choose(

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paraagent.agent.engine.cache import SlotCache
 from paraagent.agent.engine.guide import Guide
 from paraagent.agent.engine.sampling import Sampling
@@ -32,6 +35,9 @@ class Written:
     """Of every token, at the temperature it was sampled with."""
     ended: bool
     """Whether it ended by itself and not at a limit."""
+    masks: tuple[NDArray[np.int32] | None, ...] = ()
+    """Of every token of a guided turn: what could have come in its place, as bits (vocabulary / 32); None where
+    nothing else could. Empty if the turn was not guided."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +79,7 @@ class Request:
     """Length of that beginning."""
     written: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    masks: list[NDArray[np.int32] | None] = field(default_factory=list)
 
 
 class Seats:

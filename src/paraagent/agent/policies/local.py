@@ -11,19 +11,17 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING
 
-from paraagent.agent.policies.guided import next_turn
 from paraagent.protocol import compact
 from paraagent.protocol.grammar import parse
 from paraagent.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
-    from paraagent.agent.engine.sampling import Sampling
     from paraagent.agent.engine.streams import Stream
     from paraagent.agent.policies.model import LocalModel
 
@@ -61,7 +59,7 @@ class LocalPolicy:
         own.stream.cached, own.stream.tokens[:] = self._read(own, context.messages)
         start, cached = len(own.stream.tokens), own.stream.cached
         random = Random(f"{self._seed} {context.request} {len(context.exchanges)}")
-        written = await local.engine.write(own.stream, self._sampling(context), random)
+        written = await local.engine.write(own.stream, local.sampling_for(context), random)
         said = text = local.chat.text(written.tokens)
         if local.config.dialect == "compact":
             text = compact.expand(said)
@@ -78,12 +76,6 @@ class LocalPolicy:
         self._episodes[key] = own
         while len(self._episodes) > self._local.config.slots:
             self._local.engine.close(self._episodes.popitem(last=False)[1].stream)
-
-    def _sampling(self, context: Context) -> Sampling:
-        most, usual, config = context.reply_tokens, self._local.sampling, self._local.config
-        if config.guide != "off" and config.dialect == "compact":
-            usual = replace(usual, grammar=next_turn(context, quoting=config.guide == "values"))
-        return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
 
     def _read(self, own: _Episode, messages: Sequence[Message]) -> tuple[int, list[int]]:
         """Return how much of the history is computed already, and the whole history as tokens."""

@@ -10,16 +10,21 @@ Limits: an episode's tokens must fit the context; beyond it the policy has nothi
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from paraagent.agent.engine.smollm2 import NAME
+from paraagent.agent.policies.guided import next_turn
 from paraagent.protocol import compact
 from paraagent.types import JsonObject, Message, Reply, Usage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from paraagent.agent.context import Context
     from paraagent.agent.engine.chat import Chat
     from paraagent.agent.engine.sampling import Sampling
@@ -71,14 +76,26 @@ class Transcript:
     """One per completion token; 0 where it was read."""
     spans: tuple[tuple[int, int], ...] = ()
     """Start and end of every turn in the completion."""
+    choices: Mapping[int, NDArray[np.int32]] = field(default_factory=dict)
+    """Of guided turns: by place in the completion, the tokens that could have come there, as bits."""
+    forced: frozenset[int] = frozenset()
+    """Places where nothing else could come."""
 
     @property
     def mask(self) -> list[int]:
-        """1 for every completion token that the model wrote."""
+        """1 for every completion token that the model chose."""
         mask = [0] * len(self.completion_ids)
         for start, end in self.spans:
-            mask[start:end] = [1] * (end - start)
+            mask[start:end] = [int(place not in self.forced) for place in range(start, end)]
         return mask
+
+    @property
+    def masks(self) -> NDArray[np.int32] | None:
+        """`choices` where `mask` is 1, in order: (chosen, vocabulary / 32). None if nothing was guided."""
+        import numpy as np
+
+        found = [self.choices[place] for place, chosen in enumerate(self.mask) if chosen] if self.choices else []
+        return np.stack(found) if found else None
 
 
 class LocalModel:
@@ -143,6 +160,13 @@ class LocalModel:
         )
         return cls(engine, chat, config, timed=timed)
 
+    def sampling_for(self, context: Context) -> Sampling:
+        """Return how the next turn is written: within its grammar if turns are guided, and within what is left."""
+        usual, most, config = self.sampling, context.reply_tokens, self.config
+        if config.guide != "off" and config.dialect == "compact":
+            usual = replace(usual, grammar=next_turn(context, quoting=config.guide == "values"))
+        return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
+
     def episode(self, seed: str | int | None = None) -> EpisodePolicy:
         """Return the policy of one episode; equal seeds sample equal turns for equal prompts."""
         return EpisodePolicy(self, self.config.seed if seed is None else seed)
@@ -180,10 +204,7 @@ class EpisodePolicy:
         start = len(stream.tokens)
         self._prompt = self._prompt or start
         random = Random(f"{self._seed} {len(self._turns)}")
-        sampling = policy.sampling
-        if context.reply_tokens is not None:
-            sampling = replace(sampling, max_tokens=max(1, min(sampling.max_tokens, context.reply_tokens)))
-        written = await policy.engine.write(stream, sampling, random)
+        written = await policy.engine.write(stream, policy.sampling_for(context), random)
         self._turns.append(_Turn(start, written))
         text = policy.chat.text(written.tokens)
         if policy.config.dialect == "compact":
@@ -204,14 +225,21 @@ class EpisodePolicy:
             return Transcript(tuple(self._stream.tokens))
         end = turns[-1].start + len(turns[-1].written.tokens)
         logprobs = [0.0] * (end - self._prompt)
-        spans = []
+        spans: list[tuple[int, int]] = []
+        masks: dict[int, NDArray[np.int32] | None] = {}
         for turn in self._turns:
             start = min(turn.start, end) - self._prompt
             spans.append((start, start + len(turn.written.tokens)))
             logprobs[start : spans[-1][1]] = turn.written.logprobs
+            masks |= dict(enumerate(turn.written.masks, start))
         tokens = self._stream.tokens
         return Transcript(
-            tuple(tokens[: self._prompt]), tuple(tokens[self._prompt : end]), tuple(logprobs), tuple(spans)
+            tuple(tokens[: self._prompt]),
+            tuple(tokens[self._prompt : end]),
+            tuple(logprobs),
+            tuple(spans),
+            {place: mask for place, mask in masks.items() if mask is not None},
+            frozenset(place for place, mask in masks.items() if mask is None),
         )
 
     def _read(self, messages: list[Message]) -> None:

@@ -112,6 +112,7 @@ class ParaActAgentLoop(AgentLoopBase):  # type: ignore[misc]
         writer = ServerWriter(self.server_manager, sampling_params, task.id + str(id(self)), length)
         config = LocalConfig(
             dialect=settings.get("dialect", "tags"),
+            guide="off",  # its servers write freely
             temperature=self.rollout_config.temperature,
             max_tokens=settings.get("max_tokens", 1536),
             max_length=length,
