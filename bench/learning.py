@@ -11,8 +11,9 @@ by looking at the test splits: `validation` is for that.
 
 `eval` plays tasks greedily: --name rules needs no model, --name base takes the model as it is. `rl` trains one run
 per mode and seed from an adapter, or from a whole model, and `compare` plays what they started from and what they
-became; `small` writes an untrained model that makes many runs affordable. `report` writes learning.md, learning.json and SVG plots of everything there is; what stands under
-"Notes" in learning.md stays, and so do figures whose traces or runs are not under --work.
+became; `small` writes an untrained model that makes many runs affordable. `report` writes learning.md, learning.json
+and SVG plots of everything there is; what stands under "Notes" in learning.md stays, and so do figures whose traces
+or runs are not under --work.
 
 Keys of learning.json:
     policies.<policy>.<split>  success with its 95 % Wilson interval (low, high), episodes; by_kind, the same of each;
