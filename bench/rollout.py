@@ -81,7 +81,9 @@ def play_ours(
     dialect: Dialect,
 ) -> int:
     """Play all episodes; return how many tokens were sampled."""
-    policy = LocalModel.over(model, tokenizer, LocalConfig(dialect=dialect, slots=len(tasks)), timed=False)
+    policy = LocalModel.over(
+        model, tokenizer, LocalConfig(dialect=dialect, guide="off", slots=len(tasks)), timed=False
+    )
     engine = policy.engine
     engine.__class__ = Forced
     engine.scripts = {}  # type: ignore[attr-defined]
