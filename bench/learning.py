@@ -23,7 +23,7 @@ Keys of learning.json:
     curves.<mode>              mean over seeds of the training batches' success and reward per five steps, intervals
     runs.<mode>.<seed>         success and reward of every step
     compared.<run>.<split>     as policies, of what the runs by credit mode started from and what they became
-    contrasts.<split>.<a - b>  paired differences of these, modes as means over their seeds
+    contrasts.<split>.<a - b>  differences of these, paired by seed and task
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import get_args
 import learning_credit
 import learning_report
 from paraagent.agent.budget import Budget
-from paraagent.agent.engine.smollm2 import cache_folder
+from paraagent.agent.engine.smollm2 import NAME, cache_folder
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Guidance, LocalConfig, LocalModel
 from paraagent.agent.policies.rules import RulesPolicy
@@ -63,7 +63,7 @@ def play(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Let the start of the runs by credit mode play a split, and what every run has made of it."""
-    trained = {path.parent.name: path for path in sorted((options.work / "rl").glob("*/final"))}
+    trained = learning_credit.finals(options.work / "rl", options.model, options.adapter)
     for name, path in {"start": options.model, **trained}.items():
         folder = options.work / "compare" / name / options.split
         if options.adapter:
@@ -111,6 +111,8 @@ def train(options: argparse.Namespace) -> None:
     """Train one run per mode and seed, each from the same start on the same tasks."""
     import torch
 
+    if options.adapter is None and options.model == NAME:
+        raise SystemExit("say what to start from: --adapter, or --model with the folder of a model of your own")
     torch.set_num_threads(options.threads)
     from paraagent.train.config import rl_preset
     from paraagent.train.rl import train_rl
@@ -137,7 +139,9 @@ def train(options: argparse.Namespace) -> None:
                 kl=0.0,
                 save_every=5,
             )
-            if RunFolder(out).final.exists():
+            run = RunFolder(out)
+            if run.final.exists():
+                learning_credit.expect(run, run.settle(config).to_json())
                 continue
             print(f"{mode}, seed {seed}", flush=True)
             say = lambda text: print(text, flush=True)  # noqa: E731

@@ -43,8 +43,8 @@ def write(work: Path, out: Path, turns: int) -> None:
     figures: Figures = json.loads(kept.read_text()) if kept.exists() else {}
     policies, runs, compared = (figures.get(part, {}) for part in ("policies", "runs", "compared"))
     _overlay(policies, _played(work / "eval"))
-    _overlay(compared, _played(work / "compare"))
-    _overlay(runs, _trained(work / "rl"))
+    compared = _played(work / "compare") or compared
+    runs = _trained(work / "rl") or runs
     policies = {name: policies[name] for name in ORDER if name in policies}
     grown = _curves(runs)
     figures = {
@@ -59,8 +59,8 @@ def write(work: Path, out: Path, turns: int) -> None:
         "runs": runs,
         "compared": compared,
         "contrasts": {
-            split: {name: pair.to_json() for name, pair in pairs.items()}
-            for split, pairs in learning_credit.contrasts(compared).items()
+            split: {name: found.to_json() for name, found in differences.items()}
+            for split, differences in learning_credit.contrasts(compared).items()
         },
     }
     kept.write_text(json.dumps(figures, indent=1) + "\n")
@@ -78,12 +78,11 @@ def _overlay(kept: Figures, fresh: Figures) -> None:
 def _played(folder: Path) -> Figures:
     """Return what each policy achieved on each split."""
     found: Figures = {}
-    for name in sorted(path.name for path in folder.glob("*")):
-        for split in sorted((folder / name).iterdir()):
-            views = [load(path) for path in sorted(split.glob("traces/*.jsonl"))]
-            ended = {v.start.episode: v for v in views if v.end is not None and not v.end.mask_sample}
-            if ended:
-                found.setdefault(name, {})[split.name.replace("-", "_")] = _figures(ended)
+    for split in sorted(path.parent for path in folder.glob("*/*/traces")):
+        views = [load(path) for path in sorted(split.glob("traces/*.jsonl"))]
+        ended = {v.start.episode: v for v in views if v.end is not None and not v.end.mask_sample}
+        if ended:
+            found.setdefault(split.parent.name, {})[split.name.replace("-", "_")] = _figures(ended)
     return found
 
 

@@ -40,6 +40,8 @@ sequences that repeat themselves: 0.83 of the repeated tokens are predicted befo
 
 def build(data: Path, out: Path, *, vocabulary: int, width: int, layers: int, seed: int = 0) -> None:
     """Write the folder of an untrained model whose tokenizer knows the words of these demonstrations."""
+    if width % (2 * _HEAD) or layers < 2:
+        raise SystemExit(f"--width must be a multiple of {2 * _HEAD}, --layers at least 2")
     tokenizer = fit(data, vocabulary)
     torch.manual_seed(seed)
     config = LlamaConfig(

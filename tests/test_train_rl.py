@@ -144,7 +144,14 @@ def test_what_is_trained_on_is_what_was_sampled(
         assert torch.allclose(found["sampling_per_token_logps"], sampled)
         assert torch.allclose(found["log_probs"][wrote], sampled[wrote], atol=1e-4)
         assert np.allclose(found["advantages"].numpy(), credit.tokens[number], atol=1e-6)
-        assert not (found["advantages"] * found["tool_mask"])[~wrote].any()
+        spoken = torch.zeros_like(wrote)
+        for start, end in sample.transcript.spans:
+            spoken[start:end] = True
+        assert not found["advantages"][~spoken].any()
+        assert not wrote[~spoken].any()
+        if guide == "calls":
+            assert {*sample.transcript.choices} == {*wrote.nonzero()[:, 0].tolist()}
+            assert sample.transcript.forced == {*(spoken & ~wrote).nonzero()[:, 0].tolist()}
     assert any(values.any() for values in credit.tokens)
     assert all(bool(sample.transcript.forced) == (guide == "calls") for sample in samples)
 
@@ -279,6 +286,15 @@ def test_presets_keep_the_published_numbers() -> None:
     preset = rl_preset("qwen3-4b", "run")
     assert (preset.prompts, preset.rollouts, preset.updates, preset.kl) == (256, 8, 2, 0.001)
     assert (preset.optimisation.lr, preset.temperature, preset.max_tokens) == (1e-6, 1.0, 1536)
+
+
+def test_a_model_that_writes_tags_has_no_guide() -> None:
+    assert rl_preset("qwen3-4b", "run").guide == "off"
+    assert rl_preset("qwen3-4b", "run", dialect="compact").guide == "calls"
+    assert rl_preset("cpu-small", "run", dialect="tags").guide == "off"
+    assert rl_preset("cpu-small", "run").guide == "calls"
+    with pytest.raises(UsageError, match="compact dialect"):
+        rl_preset("cpu-small", "run", dialect="tags", guide="calls")
 
 
 def test_the_training_library_still_has_what_we_lean_on() -> None:

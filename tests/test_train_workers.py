@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,11 +14,12 @@ import tiny_model
 
 pytest.importorskip("peft")
 
+import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
 from paraagent.errors import EnvironmentFault
-from paraagent.train.worker import ScoredRow, Scoring, Seat
+from paraagent.train.worker import ScoredRow, Scoring, Seat, score_padded, score_rows
 from paraagent.train.workers import Workers, _spread
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
@@ -65,6 +67,19 @@ def test_two_processes_give_the_numbers_of_one(two: tuple[LlamaForCausalLM, Work
         assert torch.equal(here.top, there.top)
     for here, there in zip(gradients(alone, one), gradients(*two), strict=True):
         assert torch.allclose(here, there, atol=1e-4)
+
+
+def test_padded_rows_have_the_scores_of_single_ones() -> None:
+    model = tiny_model.model()
+    masks = np.full((1, 9), -1, dtype=np.int32)
+    masks[:, 4:] = 0
+    for given in (rows(), [replace(row, masks=masks.repeat(int(row.chosen.sum()), 0)) for row in rows()]):
+        alone = score_rows(model, given, Scoring(temperature=0.8))
+        together = score_padded(model, given, Scoring(temperature=0.8))
+        for one, other in zip(alone, together, strict=True):
+            assert torch.allclose(one.log_probs, other.log_probs, atol=1e-5)
+            assert torch.allclose(one.entropy, other.entropy, atol=1e-5)
+            assert torch.equal(one.top, other.top)
 
 
 def test_a_step_of_the_optimiser_is_seen_by_all(two: tuple[LlamaForCausalLM, Workers]) -> None:

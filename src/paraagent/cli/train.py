@@ -131,7 +131,10 @@ def rl(
         Path | None, typer.Option(metavar="DIR", help="Adapter to start from, as `train sft` leaves it in DIR/final.")
     ] = None,
     dialect: DialectOption = None,
-    guide: policies.Guide = None,
+    guide: Annotated[
+        policies.GuideName | None,
+        typer.Option(help="What keeps its turns from failing while it learns, as when it plays: calls unless given."),
+    ] = None,
     credit: Annotated[
         Mode | None, typer.Option(help="How rewards become advantages; local gives every token its own.")
     ] = None,
@@ -217,10 +220,12 @@ def _asked(run: RunFolder) -> str:
     from paraagent.agent.engine.smollm2 import NAME
 
     settings = run.settings()
+    guide = settings.get("guide", "calls")
+    guided = "" if guide == "calls" or settings["dialect"] == "tags" else f" --guide {guide}"
     if not (run.final / "adapter_config.json").is_file():
-        return f"--model-dir {run.final}"
+        return f"--model-dir {run.final}{guided}"
     named = "" if settings["model"] == NAME else f"--model-dir {settings['model']} "
-    return f"{named}--adapter {run.final}"
+    return f"{named}--adapter {run.final}{guided}"
 
 
 def _train(out: Output, run: RunFolder, work: Callable[[Callable[[str], None]], Path]) -> None:

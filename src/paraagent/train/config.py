@@ -171,7 +171,6 @@ _RL: Mapping[Preset, Mapping[str, object]] = MappingProxyType(
         },
         "qwen3-4b": {  # the published run, on one data-centre GPU instead of eight
             "dialect": "tags",
-            "guide": "off",
             "steps": 128,
             "prompts": 256,
             "updates": 2,
@@ -203,7 +202,7 @@ def sft_preset(name: Preset, data: str, out: str, **changes: object) -> SftConfi
 def rl_preset(name: Preset, out: str, **changes: object) -> RlConfig:
     """Return a preset with some fields changed; fields of `optimisation` are named directly."""
     base = RlConfig(out, **_RL[name])  # type: ignore[arg-type]
-    if changes.get("dialect") == "tags" and changes.get("guide") is None:
+    if changes.get("guide") is None and (changes.get("dialect") or base.dialect) == "tags":
         changes = {**changes, "guide": "off"}
     return _changed(base, changes)
 

@@ -1,7 +1,8 @@
 """Log-probabilities of chosen tokens only: the language model head runs where something is learned, nowhere else.
 
 Place in the flow: layer 6; both trainers use it on a CPU, where the head over a large vocabulary would otherwise cost
-a fifth of a step on tokens that nobody looks at. On a GPU the training library's fused kernel does the same.
+a fifth of a step on tokens that nobody looks at. On a GPU the training library's fused kernel does the same, but does
+not know grammars, so guided episodes are scored here on any device.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Place in the flow: layer 6, optional (`paraagent[train]`). Per step, a batch of tasks is played several times each
 with the model as it is (`rollout`), every episode is scored at three levels, and `reward.credit` gives every token an
-advantage; TRL does the clipped policy gradient, the KL term and the bookkeeping. What came back from tools is masked.
+advantage; TRL does the clipped policy gradient, the KL term and the bookkeeping. What came back from tools is masked,
+and so is what a guide left no alternative to; TRL's own counts of tokens leave both out.
 Leans on three methods of TRL that are not public; tests hold them to what is needed here.
 Limits: one trainer process. A run that was stopped, also by kill -9, goes on with the same numbers.
 """
@@ -167,9 +168,9 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         compute_entropy: bool = False,
         **other: object,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Score row by row without padding, and only what the model chose, among what it could; 0 elsewhere.
+        """Score only what the model chose, among what it could; 0 elsewhere.
 
-        On a GPU only rows of guided turns: the others are scored together.
+        On a GPU the library does it if nothing was guided.
         """
         guided = any(sample.transcript.choices for sample in self._samples)
         if self.model.device.type != "cpu" and not guided:

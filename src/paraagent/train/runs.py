@@ -63,6 +63,8 @@ class RunFolder:
     def sign(self, config: SftConfig | RlConfig) -> None:
         """Note beside the result what is needed to ask it."""
         note = {"model": config.model, "dialect": config.dialect}
+        if isinstance(config, RlConfig):
+            note["guide"] = config.guide
         (self.final / "paraagent.json").write_bytes(orjson.dumps(note, option=orjson.OPT_INDENT_2))
 
     def settle(self, config: C) -> C:

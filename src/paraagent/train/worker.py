@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
 from paraagent.train.head import Scores, score
 from paraagent.train.runs import release_memory
 
+_TOGETHER = 8
+"""Rows of one forward pass on a GPU."""
 _TRIM_EVERY = 20
 """Gradients after which a worker gives unused memory back."""
 
@@ -133,20 +136,33 @@ class _Duty:
 
 
 def score_rows(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
-    device = model.device
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=scoring.bf16):
-        return [
-            score(
-                model,
-                row.ids[None].to(device),
-                None,
-                row.chosen[None].to(device),
-                scoring.temperature,
-                masks=row.masks,
-                entropy=scoring.entropy,
-            )
-            for row in rows
-        ]
+    """Score rows with the model: on a CPU one by one, on a GPU several at once, with padding."""
+    together = 1 if model.device.type == "cpu" else _TOGETHER
+    found: list[Scores] = []
+    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=scoring.bf16):
+        for start in range(0, len(rows), together):
+            found += score_padded(model, rows[start : start + together], scoring)
+    return found
+
+
+def score_padded(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
+    """Score rows in one forward pass."""
+    ids = pad_sequence([row.ids for row in rows], batch_first=True)
+    chosen = pad_sequence([row.chosen for row in rows], batch_first=True)
+    real = pad_sequence([torch.ones_like(row.ids) for row in rows], batch_first=True)
+    masks = [row.masks for row in rows if row.masks is not None]
+    scores = score(
+        model,
+        ids.to(model.device),
+        real.to(model.device) if len(rows) > 1 else None,
+        chosen.to(model.device),
+        scoring.temperature,
+        masks=np.concatenate(masks) if masks else None,
+        entropy=scoring.entropy,
+    )
+    sizes = [int(row.chosen.sum()) for row in rows]
+    split = (part.split(sizes) for part in (scores.log_probs, scores.entropy, scores.top))
+    return [Scores(*parts) for parts in zip(*split, strict=True)]
 
 
 def trained(model: PreTrainedModel) -> list[torch.nn.Parameter]:

@@ -182,7 +182,7 @@ class Engine:
         if masks is not None:
             for request, mask in zip(requests, masks, strict=True):
                 if request.guide is not None:
-                    request.masks.append(mask.copy())
+                    request.keep(mask)
         ended = [self._take(*one) for one in zip(requests, tokens, logprobs, strict=True)]
         return any(ended)
 

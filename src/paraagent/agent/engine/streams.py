@@ -35,7 +35,7 @@ class Written:
     """Of every token, at the temperature it was sampled with."""
     ended: bool
     """Whether it ended by itself and not at a limit."""
-    masks: tuple[NDArray[np.int32] | None, ...] = ()
+    masks: tuple[NDArray[np.int32] | None, ...] = field(default=(), compare=False)
     """Of every token of a guided turn: what could have come in its place, as bits (vocabulary / 32); None where
     nothing else could. Empty if the turn was not guided."""
 
@@ -80,6 +80,11 @@ class Request:
     written: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     masks: list[NDArray[np.int32] | None] = field(default_factory=list)
+
+    def keep(self, mask: NDArray[np.int32]) -> None:
+        """Note what may come next; a mask that stays the same, as within a text, is kept once."""
+        last = next((one for one in reversed(self.masks) if one is not None), None)
+        self.masks.append(last if last is not None and np.array_equal(last, mask) else mask.copy())
 
 
 class Seats:

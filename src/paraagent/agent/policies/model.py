@@ -76,7 +76,7 @@ class Transcript:
     """One per completion token; 0 where it was read."""
     spans: tuple[tuple[int, int], ...] = ()
     """Start and end of every turn in the completion."""
-    choices: Mapping[int, NDArray[np.int32]] = field(default_factory=dict)
+    choices: Mapping[int, NDArray[np.int32]] = field(default_factory=dict, compare=False)
     """Of guided turns: by place in the completion, the tokens that could have come there, as bits."""
     forced: frozenset[int] = frozenset()
     """Places where nothing else could come."""

@@ -11,7 +11,7 @@ lets verl compute whatever advantage it is told to and then puts ours in its pla
     trainer.v1.sampler.sync_refill_failed_groups=true
 
 Data: one row per task, as `rows` gives them. `docs/TRAINING.md` has the published settings.
-Limits: written against verl 0.9.1's documented interfaces and not run on GPUs here.
+Limits: turns are not guided; written against verl 0.9.1's documented interfaces and not run on GPUs here.
 """
 
 from __future__ import annotations
