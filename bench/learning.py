@@ -4,16 +4,14 @@ Every part is kept under --work and goes on where it was, so a long run may be s
 by looking at the test splits: `validation` is for that.
 
     python bench/learning.py eval --name sft --adapter RUN/final --split test-unseen --limit 70
-    python bench/learning.py small --data demos.jsonl --out small
-    python bench/learning.py --model small-sft/final rl --modes local,trajectory --seeds 0,1,2 --steps 40
-    python bench/learning.py --model small-sft/final compare --split test-unseen --limit 210
+    python bench/learning.py rl --adapter RUN/final --modes local,trajectory --seeds 0,1 --steps 20
+    python bench/learning.py compare --adapter RUN/final --split test-unseen --limit 60
     python bench/learning.py report --out docs/results/learning
 
 `eval` plays tasks greedily: --name rules needs no model, --name base takes the model as it is. `rl` trains one run
 per mode and seed from an adapter, or from a whole model, and `compare` plays what they started from and what they
-became; `small` writes an untrained model that makes many runs affordable. `report` writes learning.md, learning.json
-and SVG plots of everything there is; what stands under "Notes" in learning.md stays, and so do figures whose traces
-or runs are not under --work.
+became. `report` writes learning.md, learning.json and SVG plots of everything there is; what stands under "Notes" in
+learning.md stays, and so do figures whose traces or runs are not under --work.
 
 Keys of learning.json:
     policies.<policy>.<split>  success with its 95 % Wilson interval (low, high), episodes; by_kind, the same of each;
@@ -148,18 +146,6 @@ def train(options: argparse.Namespace) -> None:
             train_rl(config, catalog=options.catalog, resume=out.exists(), say=say)
 
 
-def build(options: argparse.Namespace) -> None:
-    import learning_small
-
-    learning_small.build(
-        options.data,
-        options.out,
-        vocabulary=options.vocabulary,
-        width=options.width,
-        layers=options.layers,
-    )
-
-
 def report(options: argparse.Namespace) -> None:
     learning_report.write(options.work, options.out, TURNS)
 
@@ -198,13 +184,6 @@ def main() -> None:
         part.add_argument("--seed", type=int, default=0)
         part.add_argument("--guide", choices=get_args(Guidance), default="calls", help="what calls are kept to")
         part.add_argument("--slots", type=int, default=16, help="episodes at once")
-    small = parts.add_parser("small", help="write a small untrained model and its tokenizer")
-    small.add_argument("--data", type=Path, required=True, help="demonstrations that the tokenizer is fitted to")
-    small.add_argument("--out", type=Path, required=True)
-    small.add_argument("--vocabulary", type=int, default=4096)
-    small.add_argument("--width", type=int, default=256)
-    small.add_argument("--layers", type=int, default=6)
-    small.set_defaults(work_on=build)
     three = parts.add_parser("report", help="write the figures")
     three.add_argument("--out", type=Path, default=Path("docs/results/learning"))
     three.set_defaults(work_on=report)

@@ -99,8 +99,7 @@ class Player:
         self._autocast = bool(config.optimisation.bf16) and not self._merged
         asked = model
         if self._merged:
-            on_gpu = model.device.type != "cpu"  # a CPU writes as fast in float32, which keeps small changes
-            dtype: DType = "bfloat16" if config.optimisation.bf16 and on_gpu else "float32"
+            dtype: DType = "bfloat16" if config.optimisation.bf16 else "float32"
             asked = load_model(resolve_folder(config.model), dtype=dtype, device=str(model.device))
         self.local = LocalModel.over(asked, tokenizer, _local_config(config), timed=False)
 
