@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
 from paraagent.train.head import Scores, score
-from paraagent.train.runs import release_memory
+from paraagent.train.runs import quiet, release_memory
 
 _TOGETHER = 8
 """Rows of one forward pass on a GPU."""
@@ -80,7 +80,8 @@ def work(pipe: Connection, build: Build, shared: torch.Tensor, gradient: torch.T
     torch.set_num_threads(threads)
     with contextlib.suppress(EOFError, OSError):
         try:
-            duty = _Duty(build(), shared, gradient)
+            with quiet():
+                duty = _Duty(build(), shared, gradient)
         except Exception as error:
             pipe.recv()
             pipe.send(_portable(error))

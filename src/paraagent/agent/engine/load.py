@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -139,7 +140,9 @@ def _merged(model: PreTrainedModel, adapter: Path) -> PreTrainedModel:
     except ImportError:
         raise EnvironmentFault("an adapter needs the package peft: pip install 'paraagent[local]'") from None
     try:
-        return PeftModel.from_pretrained(model, adapter, local_files_only=True).merge_and_unload()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of one library about another
+            return PeftModel.from_pretrained(model, adapter, local_files_only=True).merge_and_unload()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise UsageError(f"{adapter}: the adapter does not fit this model ({_first_line(error)})") from error
 
