@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--model-dir", help="folder of the model of --policy local; the embedded one unless given")
     parser.add_argument("--adapter", help="folder of its adapter; the one that comes with it unless given, or none")
     parser.add_argument("--tasks", type=int, default=100, help="tasks of each set")
-    parser.add_argument("--only", default="", help="sets whose names begin so")
+    parser.add_argument("--only", default="", help="the set of this name, else those whose names begin so")
     parser.add_argument("--ways", default="", help="paradigms by commas, paraact among them; all unless given")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--catalog", type=Path)
@@ -110,7 +110,9 @@ def main() -> None:
             "a general model is compared by `paraagent eval --paradigm`; here a policy that speaks ParaAct is"
         )
     policy_for = chooser(config)
-    cells = [cell for cell in CELLS if cell.name.startswith(options.only)]
+    cells = [cell for cell in CELLS if cell.name == options.only] or [
+        cell for cell in CELLS if cell.name.startswith(options.only)
+    ]
     found: dict[str, dict[str, list[Row]]] = {}
     for cell in cells:
         tasks, _ = take_tasks(world, "test-unseen", [cell.kind], options.seed, options.tasks, cell.dials)

@@ -25,6 +25,12 @@ ORDER = ("rules", "base", "sft", "sft_rl")
 PART = 5
 """Training steps of one point of a curve."""
 
+_ALONE = (
+    "<style>text { font: 12px system-ui, sans-serif; fill: #222 } .grid { stroke: #ddd }</style>"
+    '<rect width="100%" height="100%" fill="#fff"/>'
+)
+"""What a drawing needs outside a report: its letters, its lines and paper."""
+
 Figures = dict[str, Any]
 Curve = list[tuple[int, Interval, Interval]]
 """Step, success and reward."""
@@ -173,7 +179,7 @@ def _draw(path: Path, svg: str) -> None:
     """Keep an inline drawing as a file of its own."""
     if "xmlns=" not in svg:
         svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    path.write_text(svg + "\n")
+    path.write_text(svg.replace(">", f">{_ALONE}", 1) + "\n")
 
 
 def _markdown(name: str, turns: int, figures: Figures, grown: Mapping[str, Curve]) -> str:
