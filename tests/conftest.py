@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,13 @@ settings.register_profile("steady", deadline=None, derandomize=True)  # the same
 settings.load_profile("steady")
 
 DATA = Path(__file__).parent / "data"
+
+
+def pytest_runtest_setup() -> None:
+    """Let no test's numbers depend on which others ran before it."""
+    random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session")
