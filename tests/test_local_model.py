@@ -142,6 +142,24 @@ def test_more_episodes_than_slots(slots: int) -> None:
     assert sorted(own.seats.free) == list(range(slots))
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_more_episodes_than_slots_that_come_back(slots: int) -> None:
+    async def play(own: Engine, stream: Stream, number: int) -> list[int]:
+        for turn in range(3):
+            await own.write(stream, Sampling(max_tokens=5), Random(f"{number} {turn}"))
+            stream.tokens.append(40 + turn)
+        own.close(stream)
+        return stream.tokens
+
+    async def all_of(own: Engine) -> list[list[int]]:
+        episodes = [play(own, Stream(list(prompt)), number) for number, prompt in enumerate(PROMPTS * 2)]
+        return await asyncio.wait_for(asyncio.gather(*episodes), 20)
+
+    few = engine(slots)
+    assert asyncio.run(all_of(few)) == asyncio.run(all_of(engine(len(PROMPTS) * 2)))
+    assert sorted(few.seats.free) == list(range(slots))
+
+
 def test_a_stream_that_lost_its_slot_is_read_again() -> None:
     own = engine(slots=1)
     first, second = Stream([5, 6, 7]), Stream([8, 9])

@@ -150,6 +150,10 @@ class Engine:
         self._between = 0  # they wait for something real; the others go on
 
     def _admit(self) -> None:
+        """Let requests take part: first those that hold a slot, so that none waits behind one that needs theirs."""
+        for request in [one for one in self._waiting if one.stream.slot is not None]:
+            self._waiting.remove(request)
+            self._active.append(request)
         while self._waiting and self.seats.seat(self._waiting[0], self._active, self._waiting, self.stats.steps):
             self._active.append(self._waiting.popleft())
 
