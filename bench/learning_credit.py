@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
 from paraagent.evaluate.intervals import RESAMPLES, Interval
 from paraagent.train.config import difference
-from paraagent.train.runs import RunFolder
 from paraagent.types import JsonObject
+
+if TYPE_CHECKING:
+    from paraagent.train.runs import RunFolder
 
 MODES = ("local", "trajectory", "outcome", "summed")
 START = "start"
@@ -35,6 +37,8 @@ def finals(folder: Path, model: str, adapter: str | None) -> dict[str, Path]:
     Raises:
         SystemExit: they have another start, or differ in more than mode and seed.
     """
+    from paraagent.train.runs import RunFolder
+
     runs = {path.parent.name: RunFolder(path.parent) for path in sorted(folder.glob("*/final"))}
     for run in runs.values():
         expect(run, {**next(iter(runs.values())).settings(), "model": model, "adapter": adapter}, any_seed=True)
@@ -105,12 +109,16 @@ def _crossed(differences: np.ndarray) -> Interval:
     return Interval(float(differences.mean()), float(low), float(high), seeds)
 
 
-def page(played: Played) -> list[str]:
-    """Return the tables, in Markdown."""
+def page(played: Played, how: str = "Greedy") -> list[str]:
+    """Return the tables, in Markdown.
+
+    Args:
+        how: the tasks were played.
+    """
     lines = []
     for split, differences in contrasts(played).items():
         tasks = played[START][split]["episodes"]
-        lines += [f"Greedy on {tasks} tasks of {split.replace('_', '-')}, before and after.", ""]
+        lines += [f"{how} on {tasks} tasks of {split.replace('_', '-')}, before and after.", ""]
         lines += ["| policy | success | of each seed | turns | width |", "|---|--:|---|--:|--:|"]
         for mode in (START, *MODES):
             runs = [*seeds_of(played, mode, split).values()]

@@ -72,7 +72,7 @@ def write(work: Path, out: Path, turns: int) -> None:
     kept.write_text(json.dumps(figures, indent=1) + "\n")
     _plots(out, policies, grown)
     page = out.with_suffix(".md")
-    page.write_text(_markdown(out.name, turns, figures, grown) + _notes(page))
+    page.write_text(_markdown(out.name, turns, figures, grown) + notes(page))
     print(f"wrote {out}.md, .json and plots")
 
 
@@ -88,11 +88,11 @@ def _played(folder: Path) -> Figures:
         views = [load(path) for path in sorted(split.glob("traces/*.jsonl"))]
         ended = {v.start.episode: v for v in views if v.end is not None and not v.end.mask_sample}
         if ended:
-            found.setdefault(split.parent.name, {})[split.name.replace("-", "_")] = _figures(ended)
+            found.setdefault(split.parent.name, {})[split.name.replace("-", "_")] = achieved(ended)
     return found
 
 
-def _figures(views: Mapping[str, EpisodeView]) -> JsonObject:
+def achieved(views: Mapping[str, EpisodeView]) -> JsonObject:
     kinds: dict[str, list[bool]] = {}
     for view in views.values():
         kinds.setdefault(kind_of(view), []).append(bool(view.success))
@@ -160,7 +160,7 @@ def _plots(out: Path, policies: Figures, grown: Mapping[str, Curve]) -> None:
     rows = [(name, [_interval(parts.get(split)) for split in splits]) for name, parts in policies.items()]
     if rows:
         drawn = intervals(rows, [split.replace("_", "-") for split in splits])
-        _draw(out.with_name(f"{out.name}-success.svg"), drawn)
+        draw(out.with_name(f"{out.name}-success.svg"), drawn)
     for place, what in ((1, "success"), (2, "reward")):
         series = [
             Series(mode, tuple((float(point[0]), point[place]) for point in points))  # type: ignore[misc]
@@ -168,14 +168,14 @@ def _plots(out: Path, policies: Figures, grown: Mapping[str, Curve]) -> None:
         ]
         if series:
             drawn = curves(series, "steps", f"{what} of training batches")
-            _draw(out.with_name(f"{out.name}-{what}-curves.svg"), drawn)
+            draw(out.with_name(f"{out.name}-{what}-curves.svg"), drawn)
 
 
 def _interval(figures: Figures | None) -> Interval | None:
     return figures and Interval(figures["success"], figures["low"], figures["high"], figures["episodes"])  # type: ignore[return-value]
 
 
-def _draw(path: Path, svg: str) -> None:
+def draw(path: Path, svg: str) -> None:
     """Keep an inline drawing as a file of its own."""
     if "xmlns=" not in svg:
         svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
@@ -231,7 +231,7 @@ def _row(policy: str, split: str, found: Figures) -> str:
     )
 
 
-def _notes(page: Path) -> str:
+def notes(page: Path) -> str:
     """Return what was written by hand under the last page's last heading."""
     _, found, notes = (page.read_text() if page.exists() else "").partition("\n## Notes\n")
     return found + notes

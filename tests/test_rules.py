@@ -8,8 +8,8 @@ from paraagent.agent.policies.answering import state_facts
 from paraagent.agent.policies.arithmetic import calculate
 from paraagent.agent.policies.choosing import choose, link
 from paraagent.agent.policies.filling import fill, literals
-from paraagent.agent.policies.planning import call_plan
 from paraagent.agent.policies.reading import read_request, service_in
+from paraagent.protocol.flow import call_plan
 from paraagent.protocol.graph import PlanGraph
 from paraagent.types import Call, Hit, JsonObject, Tool
 

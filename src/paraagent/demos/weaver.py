@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paraagent.agent.context import Context
-from paraagent.agent.policies.planning import call_plan
 from paraagent.demos.desks import Desk, Job
 from paraagent.demos.roles import (
     AnswererBrief,
@@ -40,6 +39,7 @@ from paraagent.demos.roles import (
 )
 from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol import links
+from paraagent.protocol.flow import call_plan
 from paraagent.protocol.plan import CallPlan, SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.types import Call, JsonValue, Reply, Result, Search, Tool, TurnKind

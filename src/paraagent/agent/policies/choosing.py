@@ -1,15 +1,16 @@
 """Chooses tools for the steps of one part of a request, with their arguments and links.
 
 Place in the flow: layer 3, used by the `rules` policy. Every combination of the best-ranked tools is scored by what
-speaks for it: search score, the named service, the verb's effect, literals placed, required arguments filled from the
-clause or from an earlier step's answer, and fields that the asked facts name. Limits: at most `WIDTH` candidates a
-step; a step links only to steps before it in the same part.
+speaks for it (`Evidence`): search score, the named service, the verb's effect, literals placed, required arguments
+filled from the clause or from an earlier step's answer, and fields that the asked facts name; `WEIGHTS` says how much
+each counts. Limits: at most `WIDTH` candidates a step; a step links only to steps before it in the same part.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -20,6 +21,21 @@ from paraagent.catalog.names import BARE_WORDS, noun, parameter_identity, words
 from paraagent.types import Call, EffectKind, Hit, JsonObject, Tool
 
 WIDTH = 5
+WEIGHTS: Mapping[str, float] = {
+    "search": 2.0,  # the search's score
+    "verb": 1.0,  # whether the tool does what the clause's verb says, from -2 to 1
+    "service": 3.0,  # share of the service's name that is the tool's, less a half
+    "words": 2.0,  # share of the clause's words that the tool has
+    "facts": 1.5,  # share of the asked facts that its answer has fields for
+    "placed": 0.8,  # arguments filled from the clause
+    "unplaced": -0.6,  # literals of the clause that fill none
+    "guessed": -0.6,  # required arguments that took a literal only because it was left over
+    "links": 1.0,  # trust in the links to earlier answers
+    "unfilled": -3.0,  # required arguments that nothing fills
+    "unlinked": -1.0,  # steps after the first that take nothing from an earlier one
+    "apart": -3.0,  # tools are of several interfaces
+}
+"""How much each kind of evidence counts; of several steps the evidence is added up."""
 _VERBS: dict[str, EffectKind] = {
     **dict.fromkeys("get list show find fetch retrieve look check search read view query see lookup".split(), "read"),
     **dict.fromkeys("create add make new register post insert open schedule book place submit".split(), "create"),
@@ -35,9 +51,17 @@ class Choice:
 
     calls: tuple[Call, ...]
     tools: tuple[Tool, ...]
-    score: float
-    complete: bool
-    """Whether every required argument has a value or a link."""
+    evidence: Mapping[str, float]
+    """What speaks for it, under the names of `WEIGHTS`; what is missing is 0."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every required argument has a value or a link."""
+        return not self.evidence["unfilled"]
+
+    @property
+    def score(self) -> float:
+        return sum(WEIGHTS[name] * value for name, value in self.evidence.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +80,20 @@ class _Option:
 
     tool: Tool
     filled: Filled
-    score: float
+    evidence: Mapping[str, float]
 
 
 def choose(
     part: Part, name: str, hits: Sequence[Sequence[Hit]], barred: frozenset[str] = frozenset()
 ) -> Choice | None:
-    """Return the best combination for a part, or None if a step has no candidate.
+    """Return the best of all `choices`, or None if a step has no candidate."""
+    return max(choices(part, name, hits, barred), key=lambda choice: choice.score, default=None)
+
+
+def choices(
+    part: Part, name: str, hits: Sequence[Sequence[Hit]], barred: frozenset[str] = frozenset()
+) -> Iterator[Choice]:
+    """Yield every combination of tools for a part, those that the searches ranked first before others.
 
     Args:
         name: a letter for the part; its calls get the ids `a1`, `a2`...
@@ -73,10 +104,8 @@ def choose(
         [_option(part, clause, hit) for hit in found[:WIDTH] if hit.tool.name not in barred]
         for clause, found in zip(part.steps, hits, strict=True)
     ]
-    if not options or not all(options):
-        return None
-    choices = (_combine(part, name, combination) for combination in product(*options))
-    return max(choices, key=lambda choice: choice.score)
+    if options:
+        yield from (_combine(part, name, combination) for combination in product(*options))
 
 
 def link(parameter: str, consumer: Tool, producers: Sequence[Tool]) -> Link | None:
@@ -112,36 +141,37 @@ def _depth(leaf: Leaf) -> tuple[int, int]:
 
 def _option(part: Part, clause: str, hit: Hit) -> _Option:
     filled = fill(hit.tool, clause)
-    score = 2.0 * hit.score + 0.8 * len(filled.arguments) - 0.6 * filled.unused - 0.6 * filled.guessed
-    score += _verb_fit(clause, hit.tool) + _service_fit(part.service, hit.tool) + _word_fit(clause, hit.tool)
-    return _Option(hit.tool, filled, score)
+    evidence = {
+        "search": hit.score,
+        "verb": _verb_fit(clause, hit.tool),
+        "service": _service_fit(part.service, hit.tool),
+        "words": _word_fit(clause, hit.tool),
+        "placed": len(filled.arguments),
+        "unplaced": filled.unused,
+        "guessed": filled.guessed,
+    }
+    return _Option(hit.tool, filled, evidence)
 
 
 def _combine(part: Part, name: str, options: Sequence[_Option]) -> Choice:
-    score = 0.0
-    complete = True
-    calls: list[Call] = []
     tools = [option.tool for option in options]
+    evidence: dict[str, float] = defaultdict(float)
+    calls: list[Call] = []
     for position, option in enumerate(options):
+        links = {missing: link(missing, option.tool, tools[:position]) for missing in option.filled.missing}
         arguments: JsonObject = dict(option.filled.arguments)
-        linked = 0
-        for parameter in option.filled.missing:
-            found = link(parameter, option.tool, tools[:position])
-            if found is None:
-                complete = False
-                score -= 3.0
-                continue
-            arguments[parameter] = f"${name}{found.step + 1}.{found.path}"
-            linked += 1
-            score += found.trust
-        if position and not linked:
-            score -= 1.0
-        score += option.score
+        for parameter, found in links.items():
+            if found is not None:
+                arguments[parameter] = f"${name}{found.step + 1}.{found.path}"
+                evidence["links"] += found.trust
+        evidence["unfilled"] += sum(found is None for found in links.values())
+        evidence["unlinked"] += bool(position) and not any(links.values())
+        for kind, value in option.evidence.items():
+            evidence[kind] += value
         calls.append(Call(option.tool.name, arguments, f"{name}{position + 1}"))
-    score += _fact_fit(part.facts, tools[-1])
-    if len({(tool.provider, tool.api) for tool in tools}) > 1:
-        score -= 3.0
-    return Choice(tuple(calls), tuple(tools), score, complete)
+    evidence["facts"] = _fact_fit(part.facts, tools[-1])
+    evidence["apart"] = len({(tool.provider, tool.api) for tool in tools}) > 1
+    return Choice(tuple(calls), tuple(tools), evidence)
 
 
 def _verb_fit(clause: str, tool: Tool) -> float:
@@ -155,28 +185,28 @@ def _verb_fit(clause: str, tool: Tool) -> float:
 
 
 def _service_fit(service: str, tool: Tool) -> float:
-    """Reward a tool of the service that is named; punish one of another service."""
+    """Return the share of the service's name that is the tool's, less a half; 0 if no service is named."""
     wanted = {word for word in words(service) if len(word) > 1}
     if not wanted:
         return 0.0
     have = set(words(f"{tool.api_title} {tool.provider} {tool.api}"))
     flat = re.sub(r"[^a-z0-9]", "", f"{tool.provider} {tool.api_title}".lower())
     share = sum(1 for word in wanted if word in have or word in flat) / len(wanted)
-    return 3.0 * share - 1.5
+    return share - 0.5
 
 
 def _word_fit(clause: str, tool: Tool) -> float:
     """Return the share of the clause's words that the tool's name, path and description hold."""
     wanted = {word for word in words(re.sub(r'"[^"]*"', " ", clause)) if word.isalpha() and word not in _STOP}
     have = set(words(f"{tool.operation} {tool.path} {tool.description} {tool.resource}"))
-    return 2.0 * len(wanted & have) / len(wanted) if wanted else 0.0
+    return len(wanted & have) / len(wanted) if wanted else 0.0
 
 
 def _fact_fit(facts: Sequence[str], tool: Tool) -> float:
     if not facts:
         return 0.0
     have = set(_field_words(tool.returns))
-    return 1.5 * sum(set(words(fact)) - _STOP <= have for fact in facts) / len(facts)
+    return sum(set(words(fact)) - _STOP <= have for fact in facts) / len(facts)
 
 
 def _field_words(schema: object, depth: int = 0) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from paraagent.catalog.names import BARE_WORDS, noun, path_noun, words
 from paraagent.types import JsonObject, JsonValue, Tool
@@ -108,8 +109,7 @@ def _named(
     if {" ".join(words(name))} & _SEARCHED:
         spoken.append("for")
     for text in spoken:
-        pattern = r"[\s_-]?".join(map(re.escape, text.split()))
-        for match in _overlapping(rf"\b{pattern}s?{_JOIN}{_VALUE}", clause):
+        for match in _overlapping(_after(text), clause):
             span = match.span("quoted") if match["quoted"] is not None else match.span("bare")
             if _overlaps(span, taken):
                 continue
@@ -119,10 +119,17 @@ def _named(
     return None
 
 
-def _overlapping(pattern: str, text: str) -> Iterator[re.Match[str]]:
+@lru_cache(maxsize=4096)
+def _after(name: str) -> re.Pattern[str]:
+    """Return what finds the value after a spoken name."""
+    pattern = r"[\s_-]?".join(map(re.escape, name.split()))
+    return re.compile(rf"\b{pattern}s?{_JOIN}{_VALUE}", re.IGNORECASE)
+
+
+def _overlapping(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield matches from every position, so that one that leads nowhere does not hide the next."""
-    compiled, position = re.compile(pattern, re.IGNORECASE), 0
-    while match := compiled.search(text, position):
+    position = 0
+    while match := pattern.search(text, position):
         yield match
         position = match.start() + 1
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paraagent.agent.context import Context
-from paraagent.agent.policies.planning import call_plan
 from paraagent.env.replay import answer
 from paraagent.env.task import GoldSlot, Task
 from paraagent.errors import UsageError
 from paraagent.protocol import links
+from paraagent.protocol.flow import call_plan
 from paraagent.protocol.plan import SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.types import Call, Reply, Search, TurnKind

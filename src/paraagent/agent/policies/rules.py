@@ -17,9 +17,9 @@ from paraagent.agent.context import Context, Exchange
 from paraagent.agent.policies.answering import state_facts
 from paraagent.agent.policies.arithmetic import calculate
 from paraagent.agent.policies.choosing import Choice, choose
-from paraagent.agent.policies.planning import call_plan
 from paraagent.agent.policies.reading import Part, read_request
 from paraagent.errors import ERROR_TRAITS
+from paraagent.protocol.flow import call_plan
 from paraagent.protocol.lifecycle import PLANS_PER_PHASE
 from paraagent.protocol.plan import CallPlan, SearchPlan
 from paraagent.protocol.render import render_turn
@@ -67,8 +67,8 @@ class _State:
         self.results = list(context.results())
         self._phase = _execution_phase(context)
         found = {answer.search.slot: answer for exchange in context.exchanges for answer in exchange.found}
-        barred = _barred(self.results)
-        self.choices = [self._choice(number, part, found, barred) for number, part in enumerate(parts)]
+        out = barred(self.results)
+        self.choices = [self._choice(number, part, found, out) for number, part in enumerate(parts)]
 
     def next_calls(self) -> list[Call]:
         """Return all calls that have not succeeded yet and still may."""
@@ -134,7 +134,7 @@ def _execution_phase(context: Context) -> list[Exchange]:
     return phase[::-1]
 
 
-def _barred(results: Sequence[Result]) -> frozenset[str]:
+def barred(results: Sequence[Result]) -> frozenset[str]:
     """Return the tools that need not be tried again: time will not mend their failure, or has not mended it twice."""
     failures: Counter[str] = Counter()
     for result in results:
@@ -149,14 +149,14 @@ def _searches(part: Part, number: int) -> list[Search]:
     """Return one search per step; slots are unique within the request and the same every time."""
     searches = []
     for position, step in enumerate(part.steps):
-        plain = _without_literals(step)
+        plain = without_literals(step)
         label = " ".join(re.findall(r"[A-Za-z]+", plain)[:5]).lower() or "tool"
         slot = f"{label} {ascii_lowercase[number % 26]}{position + 1}"
         searches.append(Search(slot, f"{part.service} {plain}".strip()))
     return searches
 
 
-def _without_literals(step: str) -> str:
+def without_literals(step: str) -> str:
     text = re.sub(r'"[^"]*"', " ", step)
     kept = [word for word in text.split() if not re.search(r"[\d@_]|://", word)]
     return " ".join(kept)
