@@ -19,6 +19,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from paraagent.errors import EnvironmentFault
+from paraagent.train import room
 from paraagent.train.worker import ScoredRow, Scoring, Seat, score_padded, score_rows
 from paraagent.train.workers import Workers, _spread
 
@@ -80,6 +81,19 @@ def test_padded_rows_have_the_scores_of_single_ones() -> None:
             assert torch.allclose(one.log_probs, other.log_probs, atol=1e-5)
             assert torch.allclose(one.entropy, other.entropy, atol=1e-5)
             assert torch.equal(one.top, other.top)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_row_for_which_there_is_no_room_gives_the_same_gradient(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model.model().train()
+    wanted = gradients(model, Workers(Seat(model), seat, 1))
+    monkeypatch.setattr(room, "ROOM", kept * 4 * sum(room.layer_size(model, length) for length in LENGTHS))
+    found = gradients(model, Workers(Seat(model), seat, 1))
+    assert [layer.gradient_checkpointing for layer in model.model.layers] == [True, not kept]
+    assert all(map(torch.equal, found, wanted))
+    monkeypatch.undo()
+    gradients(model, Workers(Seat(model), seat, 1))
+    assert not any(layer.gradient_checkpointing for layer in model.model.layers)
 
 
 def test_a_step_of_the_optimiser_is_seen_by_all(two: tuple[LlamaForCausalLM, Workers]) -> None:

@@ -156,6 +156,14 @@ def test_unanswerable_needs_an_admission_and_an_untouched_world() -> None:
     assert judge(answer="I'm sorry, no tool can do this.", state="before", task=task).success
     assert judge(answer="That service does not exist.", state="before", task=task).success
     assert failed(judge(answer="It is done, number 81.", state="before", task=task)) == ["declined"]
+    assert judge(answer="It was removed or is not available.", state="before", task=task).success
+    assert judge(answer="Whether it exists or not, I cannot do this.", state="before", task=task).success
+    for thought in (
+        "Give the answer, or that it cannot be done.",
+        "Say so if it is not possible.",
+        "Say if no tool fits.",
+    ):
+        assert failed(judge(answer=thought, state="before", task=task)) == ["declined"]
     assert failed(judge(answer="I cannot do this.", state="changed", task=task)) == ["state"]
     assert failed(judge(answer=None, state="before", task=task)) == ["declined"]
 

@@ -36,6 +36,12 @@ _INABILITY = re.compile(
 )
 
 
+_CONDITION = re.compile(
+    r"\b(?:or (?:say|state|tell|that)|if|whether|unless|in case)(?:\s+[\w']+){0,3}\s+$", re.IGNORECASE
+)
+"""What stands before an inability that is only thought of, as in `the answer, or that it cannot be done`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an episode did, in the verifier's terms."""
@@ -128,8 +134,8 @@ def equal(left: JsonValue, right: JsonValue) -> bool:
 
 
 def declines(answer: str) -> bool:
-    """Tell whether an answer says that what was asked cannot be done."""
-    return _INABILITY.search(answer) is not None
+    """Tell whether an answer says that what was asked cannot be done, and not only what if it could not."""
+    return any(not _CONDITION.search(answer[: found.start()]) for found in _INABILITY.finditer(answer))
 
 
 def _same_call(

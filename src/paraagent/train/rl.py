@@ -187,7 +187,9 @@ class ParaGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             chosen[-logits_to_keep:][: len(learned)] = learned[:logits_to_keep]
             rows.append(ScoredRow(ids[mask], chosen[mask], self._samples[place].transcript.masks if guided else None))
             places.append(chosen[-logits_to_keep:].to(input_ids.device))
-        scores = self.workers.score(rows, Scoring(self.temperature, self.args.bf16, compute_entropy), bare(model))
+        always = self.args.gradient_checkpointing
+        scoring = Scoring(self.temperature, self.args.bf16, compute_entropy, always)
+        scores = self.workers.score(rows, scoring, bare(model))
         log_probs = _placed(places, [one.log_probs for one in scores])
         entropies = _placed(places, [one.entropy for one in scores])
         self._log_probs = log_probs.detach()

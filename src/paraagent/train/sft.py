@@ -66,7 +66,8 @@ class ParaSFTTrainer(SFTTrainer):  # type: ignore[misc]
             ScoredRow(ids[mask], labels[mask] != -100)
             for ids, labels, mask in zip(inputs["input_ids"], inputs["labels"], real, strict=True)
         ]
-        scores = self.workers.score(rows, Scoring(bf16=self.args.bf16, entropy=False))
+        scoring = Scoring(bf16=self.args.bf16, entropy=False, checkpointing=self.args.gradient_checkpointing)
+        scores = self.workers.score(rows, scoring)
         log_probs, top = torch.cat([s.log_probs for s in scores]), torch.cat([s.top for s in scores])
         count = len(log_probs) if num_items_in_batch is None else num_items_in_batch
         metrics = self._metrics["train" if self.model.training else "eval"]

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
 from paraagent.train.head import Scores, score
+from paraagent.train.room import make_room
 from paraagent.train.runs import quiet, release_memory
 
 _TOGETHER = 8
@@ -59,6 +60,8 @@ class Scoring:
     temperature: float = 1.0
     bf16: bool = False
     entropy: bool = True
+    checkpointing: bool = False
+    """Layers are computed again in any case, not only where memory asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ class _Duty:
 def score_rows(model: PreTrainedModel, rows: Sequence[ScoredRow], scoring: Scoring) -> list[Scores]:
     """Score rows with the model: on a CPU one by one, on a GPU several at once, with padding."""
     together = 1 if model.device.type == "cpu" else _TOGETHER
+    if together == 1 and torch.is_grad_enabled() and not scoring.checkpointing:
+        make_room(model, [len(row.ids) for row in rows], 2 if scoring.bf16 else 4)
     found: list[Scores] = []
     with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=scoring.bf16):
         for start in range(0, len(rows), together):
