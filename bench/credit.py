@@ -1,10 +1,11 @@
 """How the four ways to assign credit compare: many runs of a small policy in the real environment, on two cores.
 
-One start, cloned from few demonstrations, is trained once per mode and seed on the same tasks in the same order with
-as many episodes; rewards, credit and environment are those of `paraagent train rl`, the policy is `credit_policy`.
-The loss is the policy gradient with one update per batch, averaged over decisions, and Adam. Held-out tasks are
-played as training tasks are, each decision by chance, with the same dice for every run: validation tasks on the way,
-test tasks at the end; these greedily, too.
+For every seed a small network starts at random and is cloned from demonstrations, but not enough; from there it is
+trained once per mode on the same tasks in the same order, with as many episodes. Tasks, loop, rewards and credit are
+those of `paraagent train rl`, with its turns and hits per search; the policy is `credit_policy`, the network
+`credit_net`. The loss is the policy gradient with one update per batch, averaged over decisions, and Adam. Held-out
+tasks are played by the likeliest decisions and by chance, with the same dice for every run: validation tasks on the
+way, test tasks at the end.
 
     python bench/credit.py --out docs/results/credit
     python bench/credit.py --out docs/results/credit-wide --difficulty 0.5
@@ -13,22 +14,23 @@ Modes: local and trajectory keep the levels apart (docs/REWARDS.md), outcome is 
 the weighted sum of the levels under plain group normalisation.
 
 Keys of credit.json:
-    settings                    of the run
-    played.<run>.<split>        as `policies` in learning.json, of expert, start and every run (`local-0`)
-    greedy.<run>.<split>        the same, played greedily
-    contrasts.<split>.<a - b>   differences paired by seed and task, intervals over both
-    curves.<mode>               mean over seeds of the success on validation tasks by step, with intervals
-    runs.<mode>.<seed>          success, reward and turns of every training batch
+    settings                        of the comparison, with the catalog's digest
+    greedy.<run>.<split>            as `policies` in learning.json, with the mean of each reward level; of the expert,
+                                    every start (`start-0`) and every run (`local-0`)
+    chance.<run>.<split>            the same, decided by chance
+    contrasts.<how>.<split>.<a - b> differences paired by seed and task, intervals over both
+    curves.<mode>                   mean over seeds of greedy success on validation tasks by step, with intervals
+    runs.<mode>.<seed>              success, reward, turns and entropy of every batch, and success on validation tasks
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,31 +40,32 @@ from typing import Any, cast, get_args
 import numpy as np
 
 import credit_report
-import learning_credit
 import learning_report
-from credit_policy import EXPERT, Decision, Floats, LinearPolicy, probabilities, weights_of
+from credit_net import Adam, Decision, Floats, Net, probabilities
+from credit_policy import FEATURES, SmallPolicy, expert
+from learning_credit import MODES, START
 from paraagent.agent.budget import Budget
 from paraagent.agent.settings import Settings
 from paraagent.cli.world import World, open_world, take_tasks
 from paraagent.env.shapes import Dials
 from paraagent.env.task import Task
 from paraagent.evaluate.arena import Arena
-from paraagent.evaluate.intervals import mean
 from paraagent.reward.credit import Mode, Rollout, as_rollout, assign
+from paraagent.reward.record import Reward
 from paraagent.reward.score import score
 from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
-from paraagent.types import JsonObject, Split, TaskKind
+from paraagent.types import Split, TaskKind
 
-TURNS = 8
-CLONING = 0.05
-"""Learning rate of the start."""
-DICE = (0,)
-"""The seed of all held-out episodes."""
+TURNS, TOP_K = 6, 3
+"""As in `paraagent train rl`."""
+DICE = 20_261_201
+"""The seed of held-out episodes."""
 SPLITS: tuple[Split, ...] = ("test-unseen", "test-seen")
 KINDS: tuple[TaskKind, ...] = tuple(kind for kind in get_args(TaskKind) if kind != "direct")
 """Mental arithmetic holds no decision of this policy."""
 Figures = dict[str, Any]
+Score = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,10 @@ class Plan:
     lr: float
     limit: int
     """Tasks of every held-out split."""
-    tasks: int = 1200
+    hidden: int = 24
+    cloning: float = 0.02
+    """Learning rate of the start."""
+    tasks: int = 600
     """To train on."""
     every: int = 10
     """Steps between two looks at validation tasks."""
@@ -90,22 +96,12 @@ class Played:
 
     task: Task
     view: EpisodeView
+    reward: Reward
     turns: Sequence[Sequence[Decision]]
 
-
-class Adam:
-    """Adam with its usual constants, upwards."""
-
-    def __init__(self, lr: float, size: int) -> None:
-        self._lr, self._first, self._second, self._steps = lr, np.zeros(size), np.zeros(size), 0
-
-    def step(self, weights: Floats, gradient: Floats) -> Floats:
-        """Return the weights one step up the gradient."""
-        self._steps += 1
-        self._first = 0.9 * self._first + 0.1 * gradient
-        self._second = 0.999 * self._second + 0.001 * gradient**2
-        first, second = self._first / (1 - 0.9**self._steps), self._second / (1 - 0.999**self._steps)
-        return weights + self._lr * first / (np.sqrt(second) + 1e-8)
+    @property
+    def decisions(self) -> list[Decision]:
+        return [decision for turn in self.turns for decision in turn]
 
 
 class Field:
@@ -114,7 +110,8 @@ class Field:
     def __init__(self, world: World, plan: Plan) -> None:
         self._world, self.plan = world, plan
         self._tasks: dict[tuple[Split, int], list[Task]] = {}
-        self.arena = Arena(world.catalog, world.index, Settings(budget=Budget(turns=TURNS), durable=False))
+        settings = Settings(budget=Budget(turns=TURNS), durable=False)
+        self.arena = Arena(world.catalog, world.index, settings, top_k=TOP_K)
 
     def tasks(self, split: Split, limit: int) -> list[Task]:
         if (split, limit) not in self._tasks:
@@ -122,147 +119,111 @@ class Field:
             self._tasks[split, limit] = take_tasks(self._world, split, KINDS, 0, limit, dials)[0]
         return self._tasks[split, limit]
 
-    def play(self, tasks: Sequence[Task], weights: Floats, seed: Sequence[int] | None = None) -> list[Played]:
+    def play(self, tasks: Sequence[Task], scorer: Score, seed: Sequence[int] | None = None) -> list[Played]:
         """Play one episode per task; greedily unless there is a seed."""
 
         async def one(place: int, task: Task) -> Played:
             random = None if seed is None else np.random.default_rng([*seed, place])
-            policy, recorder = LinearPolicy(weights, random), Recorder()
+            policy, recorder = SmallPolicy(scorer, random), Recorder()
             await self.arena.play(task, policy, recorder)
-            return Played(task, EpisodeView(recorder.events), policy.turns)
+            view = EpisodeView(recorder.events)
+            return Played(task, view, score(view), policy.turns)
 
         async def every() -> list[Played]:
             return await asyncio.gather(*(one(place, task) for place, task in enumerate(tasks)))
 
         return asyncio.run(every())
 
-    def held_out(self, weights: Floats, split: Split, seed: Sequence[int] | None = DICE) -> Figures:
+    def held_out(self, scorer: Score, split: Split, seed: Sequence[int] | None = None) -> Figures:
         """Return what a policy achieves on held-out tasks."""
-        played = self.play(self.tasks(split, self.plan.limit), weights, seed)
-        return learning_report.achieved({one.task.id: one.view for one in played})
+        played = self.play(self.tasks(split, self.plan.limit), scorer, seed)
+        levels = [one.reward.levels for one in played]
+        means = {name: fmean(getattr(one, name) or 0.0 for one in levels) for name in ("trajectory", "phase", "step")}
+        return {**learning_report.achieved({one.task.id: one.view for one in played}), "levels": means}
 
-    def test(self, weights: Floats) -> tuple[Figures, Figures]:
-        """Return what a policy achieves on test tasks, by chance and greedily, by split."""
-        chance, greedy = (
-            {split.replace("-", "_"): self.held_out(weights, split, seed) for split in SPLITS}
-            for seed in (DICE, None)
-        )
-        return chance, greedy
+    def test(self, scorer: Score) -> Figures:
+        """Return what a policy achieves on test tasks, by how it decides and split."""
+        return {
+            how: {split.replace("-", "_"): self.held_out(scorer, split, seed) for split in SPLITS}
+            for how, seed in (("greedy", None), ("chance", (DICE,)))
+        }
 
 
-def clone(field: Field) -> Floats:
-    """Return weights that have learned from the expert's demonstrations, but not enough."""
-    shown = field.play(field.tasks("train", field.plan.demos), weights_of(EXPERT))
-    decisions = [decision for one in shown for turn in one.turns for decision in turn]
-    weights = weights_of({})
-    adam = Adam(CLONING, len(weights))
+def clone(field: Field, seed: int) -> Net:
+    """Return a network that has learned from what the expert solved, but not enough."""
+    shown = field.play(field.tasks("train", field.plan.demos), expert)
+    decisions = [decision for one in shown if one.view.success for decision in one.decisions]
+    weights = [1 / len(decisions)] * len(decisions)
+    net, adam = Net.random(len(FEATURES), field.plan.hidden, seed), Adam(field.plan.cloning)
     for _ in range(field.plan.passes):
-        weights = adam.step(weights, np.mean([one.gradient(weights) for one in decisions], axis=0))
-    return weights
+        net = adam.step(net, net.gradient(decisions, weights))
+    return net
 
 
-def train(field: Field, start: Floats, mode: Mode, seed: int) -> tuple[Floats, Figures]:
-    """Return the weights after reinforcement learning, and what it was like."""
-    plan, random = field.plan, np.random.default_rng(seed)
+def train(field: Field, net: Net, mode: Mode, seed: int) -> tuple[Net, Figures]:
+    """Return the network after reinforcement learning, and what it was like."""
+    plan, random, adam = field.plan, np.random.default_rng(seed), Adam(field.plan.lr)
     tasks = field.tasks("train", plan.tasks)
-    weights, adam = start, Adam(plan.lr, len(start))
-    log: Figures = {"success": [], "reward": [], "turns": [], "entropy": [], "validation": {}}
-    for step in range(plan.steps):
+    log: Figures = {"success": [], "reward": [], "turns": [], "entropy": []}
+    held = {0: field.held_out(net, "validation")["success"]}
+    for step in range(1, plan.steps + 1):
         drawn = random.choice(len(tasks), plan.prompts, replace=False)
-        batch = [tasks[place] for place in drawn for _ in range(plan.rollouts)]
-        played = field.play(batch, weights, (seed, step))
-        weights = adam.step(weights, gradient(played, weights, mode, log))
-        if not (step + 1) % plan.every:
-            log["validation"][step + 1] = field.held_out(weights, "validation")["success"]
-    return weights, log
+        played = field.play([tasks[place] for place in drawn for _ in range(plan.rollouts)], net, (seed, step))
+        note(log, played, net)
+        net = adam.step(net, gradient(played, net, mode))
+        if step % plan.every == 0:
+            held[step] = field.held_out(net, "validation")["success"]
+    return net, {**log, "validation": held}
 
 
-def gradient(played: Sequence[Played], weights: Floats, mode: Mode, log: Figures) -> Floats:
-    """Return that of the policy's objective over a batch, shape (features,), and log what the batch was like."""
-    scored = [score(one.view) for one in played]
-    rollouts = [rollout(one, reward) for one, reward in zip(played, scored, strict=True)]
-    found = assign(rollouts, mode).tokens
-    decisions = [[decision for turn in one.turns for decision in turn] for one in played]
-    total = np.zeros(len(weights))
-    for advantages, own in zip(found, decisions, strict=True):
-        for advantage, decision in zip(advantages, own, strict=True):
-            if advantage:
-                total += advantage * decision.gradient(weights)
-    log["success"].append(fmean(bool(one.view.success) for one in played))
-    log["reward"].append(round(fmean(reward.total or 0.0 for reward in scored), 4))
-    log["turns"].append(fmean(len(one.view.turns) for one in played))
-    flat = [probabilities(decision.options @ weights) for own in decisions for decision in own]
-    log["entropy"].append(round(fmean(float(-(p * np.log(p + 1e-12)).sum()) for p in flat), 4))
-    return total / sum(map(len, decisions))
+def gradient(played: Sequence[Played], net: Net, mode: Mode) -> Net:
+    """Return that of the mean over decisions of advantage times log-probability."""
+    found = assign([rollout(one) for one in played], mode).tokens
+    decisions = [decision for one in played for decision in one.decisions]
+    return net.gradient(decisions, (np.concatenate(found) / len(decisions)).tolist())
 
 
-def rollout(one: Played, reward: Any) -> Rollout:
+def rollout(one: Played) -> Rollout:
     """Return an episode as credit assignment takes it, a decision for a token."""
     ends = np.cumsum([len(turn) for turn in one.turns]).tolist()
-    return as_rollout(reward, one.task.id, [*zip([0, *ends], ends, strict=False)], ends[-1])
+    return as_rollout(one.reward, one.task.id, [*zip([0, *ends], ends, strict=False)], ends[-1])
 
 
-def perform(
-    run: tuple[int, str], plan: Plan, start: Floats, catalog: Path | None
-) -> tuple[Figures, Figures, Figures]:
-    """Train one run in a process of its own; return its log and what it achieves on test tasks."""
-    seed, mode = run
-    field = Field(open_world(catalog), plan)
-    weights, log = train(field, start, cast(Mode, mode), seed)
-    chance, greedy = field.test(weights)
-    tell(f"{mode}, seed {seed}", chance)
-    return log, chance, greedy
+def note(log: Figures, played: Sequence[Played], net: Net) -> None:
+    """Log what a batch was like."""
+    chances = [probabilities(net(decision.options)) for one in played for decision in one.decisions]
+    log["success"].append(fmean(bool(one.view.success) for one in played))
+    log["reward"].append(round(fmean(one.reward.total or 0.0 for one in played), 4))
+    log["turns"].append(fmean(len(one.view.turns) for one in played))
+    log["entropy"].append(round(fmean(float(-(p * np.log(p + 1e-12)).sum()) for p in chances), 4))
 
 
-def tell(name: str, played: Figures) -> None:
-    """Print what a run achieves, by split."""
-    successes = [f"{split} {one['success']:.3f}" for split, one in played.items()]
-    print(f"{name}: {', '.join(successes)}", flush=True)
+@cache
+def field_of(catalog: Path | None, plan: Plan) -> Field:
+    """Return the field of this process."""
+    return Field(open_world(catalog), plan)
 
 
-def compare(plan: Plan, seeds: int, processes: int, catalog: Path | None) -> Figures:
-    """Return the figures of all runs."""
-    field = Field(open_world(catalog), plan)
-    start = clone(field)
-    tested = {"expert": field.test(weights_of(EXPERT)), "start": field.test(start)}
-    for name, (chance, _) in tested.items():
-        tell(name, chance)
-    first = field.held_out(start, "validation")["success"]
-    logs: dict[tuple[str, int], Figures] = {}
-    order = [*product(range(seeds), learning_credit.MODES)]
+def perform(job: tuple[str, int], plan: Plan, catalog: Path | None) -> tuple[Figures, Figures]:
+    """Return what a run, or a start, achieves on test tasks, and its log."""
+    name, seed = job
+    field = field_of(catalog, plan)
+    net = clone(field, seed)
+    log: Figures = {}
+    if name != START:
+        net, log = train(field, net, cast(Mode, name), seed)
+        print(f"{name}, seed {seed}: validation {[round(one, 2) for one in log['validation'].values()]}", flush=True)
+    return field.test(net), log
+
+
+def compare(plan: Plan, seeds: int, processes: int, catalog: Path | None) -> Iterator[tuple[str, Figures, Figures]]:
+    """Yield every run's name, what it achieves on test tasks and its log, starts and expert included."""
+    yield "expert", field_of(catalog, plan).test(expert), {}
+    jobs = [(name, seed) for seed, name in product(range(seeds), (START, *MODES))]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = pool.map(partial(perform, plan=plan, start=start, catalog=catalog), order)
-        for (seed, mode), (log, *both) in zip(order, found, strict=True):
-            tested[f"{mode}-{seed}"] = (both[0], both[1])
-            logs[mode, seed] = {**log, "validation": {0: first, **log["validation"]}}
-    return gathered(plan, seeds, tested, logs)
-
-
-def gathered(
-    plan: Plan, seeds: int, tested: Mapping[str, tuple[Figures, Figures]], logs: Mapping[tuple[str, int], Figures]
-) -> Figures:
-    """Return everything that was measured, as credit.json has it."""
-    played = {name: chance for name, (chance, _) in tested.items()}
-    runs: Figures = {}
-    for (mode, seed), log in logs.items():
-        runs.setdefault(mode, {})[str(seed)] = log
-    return {
-        "settings": {**asdict(plan), "seeds": seeds},
-        "played": played,
-        "greedy": {name: greedy for name, (_, greedy) in tested.items()},
-        "contrasts": {
-            split: {name: found.to_json() for name, found in differences.items()}
-            for split, differences in learning_credit.contrasts(played).items()
-        },
-        "curves": {mode: _curve([log["validation"] for log in by_seed.values()]) for mode, by_seed in runs.items()},
-        "runs": runs,
-    }
-
-
-def _curve(seeds: Sequence[Mapping[int, float]]) -> list[JsonObject]:
-    """Return the mean over seeds of each step, with its interval."""
-    points = {step: mean([successes[step] for successes in seeds]) for step in seeds[0]}
-    return [{"step": step, **found.to_json()} for step, found in points.items() if found is not None]
+        futures = [(name, seed, pool.submit(perform, (name, seed), plan, catalog)) for name, seed in jobs]
+        for name, seed, future in futures:
+            yield f"{name}-{seed}", *future.result()
 
 
 def main() -> None:
@@ -272,16 +233,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--difficulty", type=float, help="of the tasks, 0 to 1 (default: the usual dials)")
-    parser.add_argument("--demos", type=int, default=20, help="demonstrations to start from")
-    parser.add_argument("--passes", type=int, default=10, help="steps over them")
+    parser.add_argument("--demos", type=int, default=6, help="demonstrations to start from")
+    parser.add_argument("--passes", type=int, default=4, help="steps over them")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--rollouts", type=int, default=8)
-    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--limit", type=int, default=210, help="tasks of every held-out split")
     given = parser.parse_args()
-    settings = {name: getattr(given, name) for name in Plan.__dataclass_fields__ if hasattr(given, name)}
-    credit_report.write(given.out, compare(Plan(**settings), given.seeds, given.processes, given.catalog))
+    plan = Plan(**{name: getattr(given, name) for name in Plan.__dataclass_fields__ if hasattr(given, name)})
+    settings = {**asdict(plan), "catalog": field_of(given.catalog, plan).arena.catalog.digest}
+    results = compare(plan, given.seeds, given.processes, given.catalog)
+    credit_report.write(given.out, settings, results)
 
 
 if __name__ == "__main__":

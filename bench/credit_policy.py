@@ -1,4 +1,4 @@
-"""A small policy that learns: what the built-in `rules` policy decides, here a softmax over weighed features decides.
+"""A small policy that learns: what the built-in `rules` policy decides, here a scorer of options decides.
 
 Place in the flow: part of bench/credit.py. It reads requests, fills arguments and states facts as `rules` do. By
 itself it decides in every turn whether to search, call or answer; which steps to search for now and in which words;
@@ -10,17 +10,16 @@ of episodes take minutes, and all around it (tools, tasks, loop, rewards, credit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_lowercase
 
 import numpy as np
-from numpy.typing import NDArray
 
+from credit_net import Decision, Floats, probabilities
 from paraagent.agent.context import Context
 from paraagent.agent.policies.answering import state_facts
-from paraagent.agent.policies.arithmetic import calculate
 from paraagent.agent.policies.choosing import WEIGHTS, Choice, choices
 from paraagent.agent.policies.reading import Part, read_request
 from paraagent.agent.policies.rules import barred, without_literals
@@ -29,12 +28,11 @@ from paraagent.protocol.plan import CallPlan, SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.types import Call, Found, JsonValue, Reply, Search
 
-Floats = NDArray[np.float64]
 Option = Mapping[str, float]
 """Features of something that may be decided, those that are not 0."""
 
 KINDS = ("search", "call", "answer")
-_STATE = ("always", "unasked", "open", "failed", "missing", "done", "late", "direct")
+_STATE = ("always", "unasked", "open", "failed", "missing", "done", "late")
 _WORDS = ("service and step", "step", "service", "part")
 _ASK = ("always", "again", "first")
 FEATURES = (
@@ -52,7 +50,6 @@ EXPERT: Mapping[str, float] = {
     "search: unasked": 6.0,
     "search: always": -3.0,
     "call: open": 3.0,
-    "answer: direct": 12.0,
     "ask: always": 6.0,
     "ask: again": -9.0,
     "words: service and step": 3.0,
@@ -68,46 +65,27 @@ EXPERT: Mapping[str, float] = {
     "plan: flat, there": -6.0,
     "state facts": 6.0,
 }
-"""Weights with which its best decisions are about those of `rules`: who shows how it is done."""
+"""Weights with which the best decisions are about those of `rules`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What could be decided and what was."""
-
-    options: Floats
-    """Shape (options, features)."""
-    taken: int
-
-    def gradient(self, weights: Floats) -> Floats:
-        """Return that of the log-probability of what was taken, shape (features,)."""
-        found: Floats = self.options[self.taken] - probabilities(self.options @ weights) @ self.options
-        return found
+def expert(options: Floats) -> Floats:
+    """Return the scores of who shows how it is done."""
+    found: Floats = options @ np.array([EXPERT.get(name, 0.0) for name in FEATURES])
+    return found
 
 
-def probabilities(scores: Floats) -> Floats:
-    """Return the softmax, shape (options,)."""
-    raised = np.exp(scores - scores.max())
-    return np.asarray(raised / raised.sum())
-
-
-def weights_of(named: Mapping[str, float]) -> Floats:
-    """Return named weights as an array of shape (features,)."""
-    return np.array([named.get(name, 0.0) for name in FEATURES])
-
-
-class LinearPolicy:
+class SmallPolicy:
     """One episode's policy.
 
     Args:
-        weights: shape (features,).
+        score: returns the scores (options,) of options (options, features).
         random: decides by chance; without it the likeliest option is taken.
     """
 
-    name = "linear"
+    name = "small"
 
-    def __init__(self, weights: Floats, random: np.random.Generator | None = None) -> None:
-        self._weights, self._random = weights, random
+    def __init__(self, score: Callable[[Floats], Floats], random: np.random.Generator | None = None) -> None:
+        self._score, self._random = score, random
         self.turns: list[list[Decision]] = []
         """The decisions of every turn so far."""
 
@@ -165,8 +143,6 @@ class LinearPolicy:
         return (right, flat, None)[taken]
 
     def _answer(self, view: _View) -> str:
-        if view.direct is not None:
-            return render_turn("This needs no tool.", answer=f"The answer is {view.direct}.")
         said = []
         for number, part in enumerate(view.parts):
             value = view.result(number)
@@ -181,7 +157,7 @@ class LinearPolicy:
         for row, option in zip(table, options, strict=True):
             for name, value in option.items():
                 row[_INDEX[name]] = value
-        scores = table @ self._weights
+        scores = self._score(table)
         if self._random is None:
             taken = int(scores.argmax())
         else:
@@ -204,7 +180,6 @@ class _View:
 
     def __init__(self, context: Context) -> None:
         self._exchanges = context.exchanges
-        self.direct = calculate(context.request)
         self.parts = read_request(context.request)
         self.found: dict[str, Found] = {f.search.slot: f for exchange in context.exchanges for f in exchange.found}
         self._asked = [found.search.slot for exchange in context.exchanges for found in exchange.found]
@@ -245,7 +220,6 @@ class _View:
             "missing": float(any(not (d or o) for d, o in zip(done, self.open, strict=True))),
             "done": sum(done) / len(done),
             "late": min(rounds, 4) / 4,
-            "direct": float(self.direct is not None),
         }
 
     def evidence(self, choice: Choice) -> Option:

@@ -28,7 +28,8 @@ START = "start"
 CONTRASTS = (*((mode, START) for mode in MODES), *product(MODES[:2], MODES[2:]), MODES[:2])
 
 Played = Mapping[str, Any]
-"""By run (`start`, or a mode and its seed as `local-0`) and split: success and `solved`, a 0 or 1 for each task."""
+"""By run (`start`, or `start-0` if every seed has its own; a mode and its seed as `local-0`) and split: success and
+`solved`, a 0 or 1 for each task."""
 
 
 def finals(folder: Path, model: str, adapter: str | None) -> dict[str, Path]:
@@ -66,24 +67,26 @@ def _settings(settings: JsonObject, any_seed: bool) -> JsonObject:
 
 
 def seeds_of(played: Played, mode: str, split: str) -> dict[str, Any]:
-    """Return the figures of a mode's seeds that played what the start has played; of the start, under any name."""
-    start = played[START][split]
-    if mode == START:
-        return {"": start}
-    found = {}
+    """Return the figures of a mode's seeds, or of the starts; a start of all seeds is under an empty name."""
+    found, tasks = {}, _start(played).get(split, {}).get("tasks")
     for run, splits in played.items():
-        name, _, seed = run.rpartition("-")
+        name, _, seed = run.partition("-")
         if name == mode and split in splits:
-            if splits[split]["tasks"] != start["tasks"]:
+            if splits[split]["tasks"] != tasks:
                 raise SystemExit(f"{run} has not played the same tasks of {split} as {START}: finish `compare`")
             found[seed] = splits[split]
+    return found
+
+
+def _start(played: Played) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next((one for run, one in played.items() if run.partition("-")[0] == START), {})
     return found
 
 
 def contrasts(played: Played) -> dict[str, dict[str, Interval]]:
     """Return by split and name (`local - start`) the differences of modes that have seeds in common."""
     found: dict[str, dict[str, Interval]] = {}
-    for split in sorted(played.get(START, {})):
+    for split in sorted(_start(played)):
         for mode, base in CONTRASTS:
             ones, others = seeds_of(played, mode, split), seeds_of(played, base, split)
             pairs = [(one, others.get(seed, others.get(""))) for seed, one in ones.items()]
@@ -109,16 +112,12 @@ def _crossed(differences: np.ndarray) -> Interval:
     return Interval(float(differences.mean()), float(low), float(high), seeds)
 
 
-def page(played: Played, how: str = "Greedy") -> list[str]:
-    """Return the tables, in Markdown.
-
-    Args:
-        how: the tasks were played.
-    """
+def page(played: Played) -> list[str]:
+    """Return the tables, in Markdown."""
     lines = []
     for split, differences in contrasts(played).items():
         tasks = played[START][split]["episodes"]
-        lines += [f"{how} on {tasks} tasks of {split.replace('_', '-')}, before and after.", ""]
+        lines += [f"Greedy on {tasks} tasks of {split.replace('_', '-')}, before and after.", ""]
         lines += ["| policy | success | of each seed | turns | width |", "|---|--:|---|--:|--:|"]
         for mode in (START, *MODES):
             runs = [*seeds_of(played, mode, split).values()]

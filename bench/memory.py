@@ -1,7 +1,7 @@
 """What a command takes at most: memory of it and its child processes, in all, every second.
 
-Memory that processes share counts once (proportional set size), so it is Linux only; what the command reads from the
-disk into the page cache does not count. A peak between two looks can be missed.
+Memory that processes share counts once (proportional set size), so it is Linux only; files count if they are mapped,
+as weights are. A peak between two looks can be missed. Needs the extra `train`.
 
     python bench/memory.py train rl --adapter DIR --out DIR --steps 1
 """
@@ -24,12 +24,15 @@ def watch(command: list[str]) -> tuple[int, int, int, float]:
     began = time.monotonic()
     running = subprocess.Popen(command)
     most, processes, at = 0, 0, 0.0
-    while running.poll() is None:
-        parts = [size for size in map(_size, _family(running.pid)) if size]
-        if sum(parts) > most:
-            most, processes, at = sum(parts), len(parts), time.monotonic() - began
-        time.sleep(PERIOD)
-    return running.returncode, most, processes, at
+    try:
+        while running.poll() is None:
+            parts = [size for size in map(_size, _family(running.pid)) if size]
+            if sum(parts) > most:
+                most, processes, at = sum(parts), len(parts), time.monotonic() - began
+            time.sleep(PERIOD)
+    finally:
+        running.terminate()
+    return running.wait(), most, processes, at
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -91,6 +91,7 @@ def test_a_row_for_which_there_is_no_room_gives_the_same_gradient(kept: int, mon
     found = gradients(model, Workers(Seat(model), seat, 1))
     assert [layer.gradient_checkpointing for layer in model.model.layers] == [True, not kept]
     assert all(map(torch.equal, found, wanted))
+    assert not any(module._forward_hooks for module in model.modules())
     monkeypatch.undo()
     gradients(model, Workers(Seat(model), seat, 1))
     assert not any(layer.gradient_checkpointing for layer in model.model.layers)

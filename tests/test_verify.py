@@ -158,6 +158,8 @@ def test_unanswerable_needs_an_admission_and_an_untouched_world() -> None:
     assert failed(judge(answer="It is done, number 81.", state="before", task=task)) == ["declined"]
     assert judge(answer="It was removed or is not available.", state="before", task=task).success
     assert judge(answer="Whether it exists or not, I cannot do this.", state="before", task=task).success
+    assert judge(answer="I asked whether it exists but could not find it.", state="before", task=task).success
+    assert judge(answer="Tell me if so\nI cannot do this", state="before", task=task).success
     for thought in (
         "Give the answer, or that it cannot be done.",
         "Say so if it is not possible.",

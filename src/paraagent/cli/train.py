@@ -53,7 +53,10 @@ Lr = Annotated[float | None, typer.Option("--lr", help="Learning rate.")]
 Rank = Annotated[int | None, typer.Option("--lora-rank", min=0, help="Rank of the adapter; 0 trains all weights.")]
 MicroBatch = Annotated[int | None, typer.Option(min=1, help="Rows per backward pass.")]
 Checkpointing = Annotated[
-    bool | None, typer.Option("--checkpointing/--no-checkpointing", help="Less memory for more time.")
+    bool | None,
+    typer.Option(
+        "--checkpointing/--no-checkpointing", help="Less memory for more time, always; a CPU decides by length."
+    ),
 ]
 MaxLength = Annotated[int | None, typer.Option(min=16, help="Tokens of one demonstration or episode at most.")]
 SaveEvery = Annotated[int | None, typer.Option(min=1, help="Steps between checkpoints.")]

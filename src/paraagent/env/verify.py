@@ -37,7 +37,8 @@ _INABILITY = re.compile(
 
 
 _CONDITION = re.compile(
-    r"\b(?:or (?:say|state|tell|that)|if|whether|unless|in case)(?:\s+[\w']+){0,3}\s+$", re.IGNORECASE
+    r"\b(?:or (?:say|state|tell|that)|if|whether|unless|in case)(?:[^\S\n]+(?!(?:and|but|so)\b)[\w']+){0,3}[^\S\n]+$",
+    re.IGNORECASE,
 )
 """What stands before an inability that is only thought of, as in `the answer, or that it cannot be done`."""
 

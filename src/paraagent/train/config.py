@@ -42,7 +42,7 @@ class Optimisation:
     """Multiply in bfloat16; with an adapter the frozen weights are kept in it too. None: where this machine is faster
     with it; a run that goes on keeps to what it began with."""
     checkpointing: bool = False
-    """Compute activations twice to save memory."""
+    """Compute activations twice to save memory; if not, a CPU does it for what is long only (`train.room`)."""
     log_every: int = 1
     save_every: int = 10
     """Steps between checkpoints, a multiple of `log_every`."""
