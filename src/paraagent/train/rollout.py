@@ -33,6 +33,7 @@ from paraagent.trace.recorder import Recorder
 from paraagent.trace.view import EpisodeView
 from paraagent.train.config import RlConfig
 from paraagent.train.model import merge
+from paraagent.train.runs import release_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class Player:
         with _asking(engine.model), torch.autocast(engine.model.device.type, torch.bfloat16, self._autocast):
             samples = asyncio.run(self._play_all(share))
         engine.reset()  # the weights are about to change
+        release_memory()
         return samples
 
     async def _play_all(self, share: Share) -> list[Sample]:

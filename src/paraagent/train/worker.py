@@ -28,8 +28,8 @@ from paraagent.train.runs import quiet, release_memory
 
 _TOGETHER = 8
 """Rows of one forward pass on a GPU."""
-_TRIM_EVERY = 20
-"""Gradients after which a worker gives unused memory back."""
+TRIM_EVERY = 20
+"""Gradients after which a process gives unused memory back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class _Duty:
         for place, part in zip(self._places, found, strict=True):
             place.zero_() if part is None else place.copy_(part)
         self._done += 1
-        if not self._done % _TRIM_EVERY:
+        if not self._done % TRIM_EVERY:
             release_memory()
 
     def perform(self, share: Any) -> Any:

@@ -25,7 +25,8 @@ from transformers import PreTrainedModel
 
 from paraagent.errors import EnvironmentFault
 from paraagent.train.head import Scores
-from paraagent.train.worker import Build, ScoredRow, Scoring, Seat, parts, score_rows, trained, work
+from paraagent.train.runs import release_memory
+from paraagent.train.worker import TRIM_EVERY, Build, ScoredRow, Scoring, Seat, parts, score_rows, trained, work
 
 _LOST = "a training worker ended: the machine may be out of memory; go on with --resume, or with --threads 1"
 
@@ -49,6 +50,7 @@ class Workers:
         self.count = max(1, count)
         self._workers: list[_Worker] = []
         self._asked: list[_Worker] = []
+        self._collected = 0
         self._threads = torch.get_num_threads()
 
     def score(
@@ -73,6 +75,9 @@ class Workers:
     def collect(self) -> None:
         """Wait for the gradients of the last backward pass and add them to the parameters'."""
         asked, self._asked = self._asked, []
+        self._collected += 1
+        if self._collected % TRIM_EVERY == 0:
+            release_memory()
         for worker in asked:
             gradient = worker.gradient()
             for parameter, part in zip(self._parameters, parts(gradient, self._parameters), strict=True):
