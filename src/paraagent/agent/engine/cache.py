@@ -21,7 +21,7 @@ from paraagent.errors import UsageError
 
 _NAME = "paraagent_ragged"
 _GROWTH = 256
-"""Slots grow by half, in steps of so many tokens."""
+"""Slots grow by an eighth, in steps of so many tokens: what they have beyond the longest episode is for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class SlotCache:
         """Make room for sequences of that many tokens."""
         if tokens <= self.capacity:
             return
-        self.capacity = -(-max(tokens, self.capacity * 3 // 2) // _GROWTH) * _GROWTH
+        self.capacity = -(-max(tokens, self.capacity * 9 // 8) // _GROWTH) * _GROWTH
         with torch.inference_mode():
             for index, (keys, values) in self._layers.items():
                 self._layers[index] = (self._grown(keys), self._grown(values))
