@@ -87,7 +87,7 @@ class Plan:
     tasks: int = 600
     """To train on."""
     every: int = 10
-    """Steps between two looks at validation tasks."""
+    """Steps between two looks at validation tasks; the last step is followed by one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def train(field: Field, net: Net, mode: Mode, seed: int) -> tuple[Net, Figures]:
         played = field.play([tasks[place] for place in drawn for _ in range(plan.rollouts)], net, (seed, step))
         note(log, played, net)
         net = adam.step(net, gradient(played, net, mode))
-        if step % plan.every == 0:
+        if step % plan.every == 0 or step == plan.steps:
             held[step] = field.held_out(net, "validation")["success"]
     return net, {**log, "validation": held}
 

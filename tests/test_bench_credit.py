@@ -116,7 +116,7 @@ def test_the_page_tells_every_mode_and_keeps_its_notes(field: Any, tmp_path: Pat
     from credit_policy import expert
     from learning_credit import MODES
 
-    field.plan = replace(field.plan, steps=1, prompts=1, rollouts=2, every=1)
+    field.plan = replace(field.plan, steps=1, prompts=1, rollouts=2, every=99)
     monkeypatch.setattr(credit, "field_of", lambda catalog, plan: field)
     monkeypatch.setattr(credit, "SPLITS", ("test-unseen",))
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-ROOM = 1_200_000_000
+ROOM = 1_000_000_000
 """Bytes that the layers of a process may keep for the backward pass."""
 _again = partial(checkpoint, use_reentrant=False)
 
