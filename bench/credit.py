@@ -49,6 +49,7 @@ from paraagent.agent.settings import Settings
 from paraagent.cli.world import World, open_world, take_tasks
 from paraagent.env.shapes import Dials
 from paraagent.env.task import Task
+from paraagent.errors import ParaAgentError, UsageError
 from paraagent.evaluate.arena import Arena
 from paraagent.reward.credit import Mode, Rollout, as_rollout, assign
 from paraagent.reward.record import Reward
@@ -153,6 +154,8 @@ def clone(field: Field, seed: int) -> Net:
     """Return a network that has learned from what the expert solved, but not enough."""
     shown = field.play(field.tasks("train", field.plan.demos), expert)
     decisions = [decision for one in shown if one.view.success for decision in one.decisions]
+    if not decisions:
+        raise UsageError("the expert solved none of the tasks to clone: use more --demos")
     weights = [1 / len(decisions)] * len(decisions)
     net, adam = Net.random(len(FEATURES), field.plan.hidden, seed), Adam(field.plan.cloning)
     for _ in range(field.plan.passes):
@@ -242,9 +245,17 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=210, help="tasks of every held-out split")
     given = parser.parse_args()
     plan = Plan(**{name: getattr(given, name) for name in Plan.__dataclass_fields__ if hasattr(given, name)})
-    settings = {**asdict(plan), "catalog": field_of(given.catalog, plan).arena.catalog.digest}
-    results = compare(plan, given.seeds, given.processes, given.catalog)
-    credit_report.write(given.out, settings, results)
+    if min(given.seeds, given.processes, plan.demos, plan.steps, plan.prompts, plan.limit) < 1 or plan.rollouts < 2:
+        parser.error(
+            "counts must be at least 1, --rollouts at least 2: an episode is compared with others of its task"
+        )
+    if plan.prompts > plan.tasks:
+        parser.error(f"--prompts is at most {plan.tasks}, the tasks there are to train on")
+    try:
+        settings = {**asdict(plan), "catalog": field_of(given.catalog, plan).arena.catalog.digest}
+        credit_report.write(given.out, settings, compare(plan, given.seeds, given.processes, given.catalog))
+    except ParaAgentError as error:
+        raise SystemExit(f"error: {error}") from error
 
 
 if __name__ == "__main__":
