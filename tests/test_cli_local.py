@@ -164,7 +164,7 @@ def test_samples_of_a_model_differ(where: tuple[str, ...], tiny: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_guide_is_for_the_compact_dialect(command: tuple[str, ...], where: tuple[str, ...], tiny: str) -> None:
-    result = paraagent(*command, "--model-dir", tiny, "--guide", "values", *where)
+    result = paraagent(*command, "--model-dir", tiny, "--guide", "calls", *where)
     assert "this one writes tags" in complaint(result, 2)
     assert "--guide is for --policy local" in complaint(paraagent(*command, "--policy", "rules", "--guide", "off"), 2)
 

@@ -212,12 +212,23 @@ def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: boo
     assert ("get_order" in next_turn(context, quoting=False)) is again
 
 
-def test_quotes_come_from_the_request_and_from_what_came_back() -> None:
-    grammars = [text for _, text in shown("values")]
+def test_quotes_come_from_what_the_user_said_and_from_what_came_back() -> None:
+    grammars = [next_turn(context, quoting=True) for context, _ in shown()]
     assert "Zurich" not in grammars[1]
     assert "Get A7." in grammars[1]
     assert "Zurich" in grammars[2]
-    assert not any("Zurich" in text for _, text in shown("calls"))
+    assert not any("Zurich" in text for _, text in shown())
+
+
+def test_a_turn_can_be_written_without_a_tool_or_an_argument() -> None:
+    episode = shown()
+    next(episode)
+    context, _ = next(episode)
+    assert '"id="' in next_turn(context, quoting=False)
+    less = next_turn(context, quoting=False, without={("get_order", "id"), ("other", "x")})
+    assert '"get_order("' in less
+    assert '"id="' not in less
+    assert "get_order" not in next_turn(context, quoting=False, without={("get_order", None)})
 
 
 def test_tags_and_a_free_model_have_no_grammar() -> None:

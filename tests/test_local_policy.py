@@ -15,13 +15,13 @@ from paraagent.agent.engine.chat import Chat
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
 from paraagent.agent.policies.local import LocalPolicy
-from paraagent.agent.policies.model import LocalConfig, LocalModel
+from paraagent.agent.policies.model import Guidance, LocalConfig, LocalModel
 from paraagent.evaluate.baselines.react import ReactPolicy
 from paraagent.protocol import compact
 from paraagent.protocol.grammar import parse
 from paraagent.protocol.plan import SearchPlan
 from paraagent.protocol.render import render_turn
-from paraagent.types import Message, Policy, Search
+from paraagent.types import Found, Hit, Message, Policy, Reply, Search, Tool
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
 START = (Message("system", "rules"), Message("user", "Do it."))
@@ -151,3 +151,67 @@ def test_memory_is_given_back() -> None:
     go_on(policy, begun(turns_left=1), 1)
     assert len(policy._episodes) <= 2
     assert len(engine.seats.held) <= 2  # type: ignore[attr-defined]
+
+
+FOUND = Found(
+    Search("order", "order"),
+    (Hit(Tool("get_order", "", {"properties": {"id": {}, "by": {}}, "required": ["id"]}, {}, "read"), 1.0, ""),),
+    1,
+    False,
+)
+INVENTED = 'run\nc1 = get_order(id="A7", by="guest")'
+WORSE = 'run\nc1 = get_order(id="B8", by="guest")'
+RIGHT = 'run\nc1 = get_order(id="A7")'
+
+
+def reconsidered(*texts: str, guide: Guidance = "checked", reply_tokens: int | None = None) -> tuple[Script, Reply]:
+    """Return what was written, and what was said of it, for a request where one tool was shown."""
+    script = Script(*texts)
+    request = "Get order A7."
+    messages = [Message("system", "rules"), Message("user", request)]
+    context = Context(request, messages, turns_left=5, reply_tokens=reply_tokens)
+    context.exchanges.append(Exchange(compact.parse("find\norder"), (FOUND,)))
+    policy = script.policy(LocalConfig(guide=guide))
+    return script, asyncio.run(policy.act(context))
+
+
+def test_a_turn_with_nothing_against_it_is_written_once() -> None:
+    script, reply = reconsidered(RIGHT)
+    assert reply.text == compact.expand(RIGHT)
+    assert len(script.read) == 1
+
+
+def test_a_turn_that_invents_is_written_again_from_the_same_prompt() -> None:
+    script, reply = reconsidered(INVENTED, RIGHT)
+    assert reply.text == compact.expand(RIGHT)
+    assert script.read[0] == script.read[1]
+    assert reply.usage.output_tokens == sum(len(script.chat.turn(text)) for text in (INVENTED, RIGHT))
+
+
+def test_second_thoughts_end_and_the_first_best_turn_is_taken() -> None:
+    script, reply = reconsidered(INVENTED, WORSE, INVENTED, WORSE, RIGHT)
+    assert reply.text == compact.expand(INVENTED)
+    assert [*script.texts] == [WORSE, RIGHT]  # only two things could be changed
+
+
+def test_an_answer_is_no_way_out_of_an_objection() -> None:
+    assert reconsidered(INVENTED, "say\nDone.", RIGHT)[1].text == compact.expand(RIGHT)
+    assert reconsidered(INVENTED, "find\norder", "say\nDone.")[1].text == compact.expand(INVENTED)
+
+
+def test_only_a_checked_policy_has_second_thoughts_and_a_budget_ends_them() -> None:
+    assert reconsidered(INVENTED, guide="calls")[1].text == compact.expand(INVENTED)
+    assert reconsidered(INVENTED, guide="off")[1].text == compact.expand(INVENTED)
+    assert reconsidered(INVENTED, reply_tokens=5)[1].text == compact.expand(INVENTED)
+
+
+def test_the_next_turn_follows_the_turn_that_was_taken() -> None:
+    script = Script(INVENTED, RIGHT, "say\nDone.")
+    context = Context("Get order A7.", [Message("system", "r"), Message("user", "Get order A7.")], turns_left=5)
+    context.exchanges.append(Exchange(compact.parse("find\norder"), (FOUND,)))
+    policy = script.policy(LocalConfig())
+    said = asyncio.run(policy.act(context)).text
+    context.messages += [Message("assistant", said), Message("user", "seen")]
+    asyncio.run(policy.act(context))
+    assert 'id="A7")' in script.read[-1]
+    assert "guest" not in script.read[-1]

@@ -24,6 +24,8 @@ class Exchange:
     results: tuple[Result, ...] = ()
     """One per call, in order; broken calls included."""
     notes: tuple[str, ...] = ()
+    reply: str = ""
+    """What the user said to an answer."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,10 @@ class Context:
         """Return every tool a search has shown so far, by name, in the order of first appearance."""
         self._catch_up()
         return self._tools
+
+    def said(self) -> str:
+        """Return the request and what else the user said."""
+        return "\n".join([self.request, *(exchange.reply for exchange in self.exchanges if exchange.reply)])
 
     def results(self) -> Iterator[Result]:
         """Yield every result so far, oldest first."""

@@ -160,7 +160,7 @@ class Loop:
         more = self._user(turn.answer or "") if self._user else None
         if more is None:
             return self._finish("answered", answer=turn.answer)
-        self.context.exchanges.append(Exchange(turn))
+        self.context.exchanges.append(Exchange(turn, reply=more))
         self._tell("user", more)
         return None
 

@@ -192,7 +192,7 @@ def local_config(options: PolicyOptions, slots: int) -> LocalConfig:
         model=options.model_dir or NAME,
         adapter=options.adapter,
         dialect=dialect,
-        guide=cast("Guidance", options.guide or "calls"),
+        guide=cast("Guidance", options.guide or "checked"),
         temperature=options.temperature or 0.0,
         max_tokens=1_024 if dialect == "tags" else 400,
         max_length=16_384 if dialect == "tags" else 4_096,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paraagent.cli import policies
 from paraagent.cli import tasks as task_options
 from paraagent.cli.catalog import CatalogPath
 from paraagent.cli.output import JsonFlag, Output, guarded
@@ -31,6 +30,11 @@ class PresetName(StrEnum):
     cpu_small = "cpu-small"
     gpu_small = "gpu-small"
     qwen3_4b = "qwen3-4b"
+
+
+class LearningGuide(StrEnum):
+    off = "off"
+    calls = "calls"
 
 
 class DialectName(StrEnum):
@@ -135,8 +139,8 @@ def rl(
     ] = None,
     dialect: DialectOption = None,
     guide: Annotated[
-        policies.GuideName | None,
-        typer.Option(help="What keeps its turns from failing while it learns, as when it plays: calls unless given."),
+        LearningGuide | None,
+        typer.Option(help="What keeps its turns from failing while it learns: calls unless given."),
     ] = None,
     credit: Annotated[
         Mode | None, typer.Option(help="How rewards become advantages; local gives every token its own.")

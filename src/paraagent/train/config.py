@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from paraagent.agent.engine.smollm2 import NAME
-from paraagent.agent.policies.model import Dialect, Guidance
+from paraagent.agent.policies.model import Dialect
 from paraagent.errors import UsageError
 from paraagent.reward.credit import Mode
 from paraagent.reward.rules import RulesName
@@ -96,8 +96,8 @@ class RlConfig:
     adapter: str | None = None
     """Adapter to start from, as supervised training leaves it; also the reference of the KL term."""
     dialect: Dialect = "compact"
-    guide: Guidance = "calls"
-    """What turns of the compact dialect are kept to, as when the policy plays; probabilities are of what is left."""
+    guide: Literal["off", "calls"] = "calls"
+    """What turns of the compact dialect are kept to; probabilities are of what is left. They are never checked."""
     credit: Mode = "local"
     rules: RulesName = "default"
     steps: int = 100

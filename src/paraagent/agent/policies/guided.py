@@ -5,14 +5,16 @@ Place in the flow: layer 3, optional; `local` keeps small models within it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
+from dataclasses import replace
 from itertools import count, islice
 
 from paraagent.agent.context import Context
+from paraagent.agent.policies.critic import leaves
 from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
-from paraagent.types import JsonValue, Result
+from paraagent.types import Result, Tool
 
 _TRIES = 3
 """Equal calls of a tool in a row, with equal results, after which it is not called any more."""
@@ -20,17 +22,23 @@ _QUOTED = 40_000
 """Characters of the latest results in which quoted values are looked for."""
 
 
-def next_turn(context: Context, *, quoting: bool) -> str:
+def next_turn(context: Context, *, quoting: bool, without: Collection[tuple[str, str | None]] = ()) -> str:
     """Return the grammar of what may be written now. A tool that always does the same is left out.
 
     Args:
         quoting: strings and numbers must stand in the request or in results, word for word.
+        without: tools that may not be called, and optional arguments, with their tools, that may not be given.
     """
     if context.turns_left == 1:
         return turn_grammar([], last=True)
-    visible, stuck = View().tools, _stuck(context)
+    visible = View().tools
+    barred = _stuck(context) | {tool for tool, argument in without if argument is None}
+    dropped = {(tool, argument) for tool, argument in without if argument is not None}
     shown = [
-        Shown(found.search.slot, tuple(hit.tool for hit in found.hits[:visible] if hit.tool.name not in stuck))
+        Shown(
+            found.search.slot,
+            tuple(_less(hit.tool, dropped) for hit in found.hits[:visible] if hit.tool.name not in barred),
+        )
         for exchange in context.exchanges
         for found in exchange.found
     ]
@@ -38,6 +46,15 @@ def next_turn(context: Context, *, quoting: bool) -> str:
     used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
     return turn_grammar(shown, known=known, free=[*islice(fresh, LINES)], quoted=_read(context) if quoting else None)
+
+
+def _less(tool: Tool, dropped: Collection[tuple[str, str]]) -> Tool:
+    """Return the tool without some of its arguments."""
+    properties = tool.parameters.get("properties")
+    if not isinstance(properties, dict) or not any((tool.name, name) in dropped for name in properties):
+        return tool
+    left = {name: schema for name, schema in properties.items() if (tool.name, name) not in dropped}
+    return replace(tool, parameters={**tool.parameters, "properties": left})
 
 
 def _stuck(context: Context) -> set[str]:
@@ -57,18 +74,5 @@ def _same(results: list[Result]) -> bool:
 
 def _read(context: Context) -> str:
     """Return the request and the texts and numbers of results."""
-    told = "\n".join(leaf for result in context.results() for leaf in _leaves(result.value))
-    return f"{context.request}\n{told[-_QUOTED:]}"
-
-
-def _leaves(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner)
-    elif isinstance(value, str):
-        yield value
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield str(value)
+    told = "\n".join(leaf for result in context.results() for leaf in leaves(result.value))
+    return f"{context.said()}\n{told[-_QUOTED:]}"

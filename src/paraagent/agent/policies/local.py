@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING
 
+from paraagent.agent.policies.critic import Objection, objections, weight
 from paraagent.protocol import compact
 from paraagent.protocol.grammar import parse
 from paraagent.types import Message, Reply, Usage
@@ -31,6 +32,31 @@ class _Episode:
     stream: Stream
     said: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Tokens of the turns it wrote, by their texts."""
+
+
+_SECOND_THOUGHTS = 3
+"""How often a turn is written again at most."""
+Without = frozenset[tuple[str, str | None]]
+"""Tools, and optional arguments of tools, that a turn must do without."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    text: str
+    tokens: tuple[int, ...]
+    without: Without
+    against: Sequence[Objection]
+
+    @property
+    def acts(self) -> bool:
+        return "<tool_call>" in self.text
+
+    def otherwise(self) -> Iterator[Without]:
+        """Yield what the turn might be written again without, first nothing more if other values may do."""
+        if any(one.reason in ("invented", "unreadable") for one in self.against):
+            yield self.without
+        for one in self.against:
+            yield self.without | {(one.tool, one.argument)}
 
 
 class LocalPolicy:
@@ -59,17 +85,42 @@ class LocalPolicy:
         own.stream.cached, own.stream.tokens[:] = self._read(own, context.messages)
         start, cached = len(own.stream.tokens), own.stream.cached
         random = Random(f"{self._seed} {context.request} {len(context.exchanges)}")
-        written = await local.engine.write(own.stream, local.sampling_for(context), random)
-        said = text = local.chat.text(written.tokens)
-        if local.config.dialect == "compact":
-            text = compact.expand(said)
-        own.said[text] = written.tokens
-        if "<answer>" in text or context.turns_left == 1:
+        draft, spent = await self._reconsider(own, context, random, await self._write(own, context, random))
+        own.said[draft.text] = draft.tokens
+        if "<answer>" in draft.text or context.turns_left == 1:
             local.engine.close(own.stream)
         else:
             self._keep(key, own)
-        usage = Usage(start, len(written.tokens), min(cached, start))
-        return Reply(text, usage, time.perf_counter() - began if local.timed else 0.0)
+        usage = Usage(start, spent, min(cached, start))
+        return Reply(draft.text, usage, time.perf_counter() - began if local.timed else 0.0)
+
+    async def _write(self, own: _Episode, context: Context, random: Random, without: Without | None = None) -> _Draft:
+        """Write a turn at the end of the stream; without anything, a second time, in words that stand somewhere."""
+        local = self._local
+        written = await local.engine.write(own.stream, local.sampling_for(context, without), random)
+        text = local.chat.text(written.tokens)
+        if local.config.dialect == "compact":
+            text = compact.expand(text)
+        checked = local.guided and local.config.guide == "checked"
+        against = objections(parse(text), context) if checked else []
+        return _Draft(text, written.tokens, without or frozenset(), against)
+
+    async def _reconsider(self, own: _Episode, context: Context, random: Random, draft: _Draft) -> tuple[_Draft, int]:
+        """Write the turn again without what is objected to, one thing at a time; return the best and its price."""
+        stream, spent, seen = own.stream, len(draft.tokens), set[Without]()
+        prompt = len(stream.tokens) - spent
+        for _ in range(_SECOND_THOUGHTS):
+            without = next((one for one in draft.otherwise() if one not in seen), None)
+            if without is None or (context.reply_tokens or spent + 1) <= spent:
+                break
+            seen.add(without)
+            del stream.tokens[prompt:]
+            stream.cached = min(stream.cached, prompt - 1)
+            other = await self._write(own, context, random, without)
+            spent += len(other.tokens)
+            if other.acts and weight(other.against) < weight(draft.against):
+                draft = other
+        return draft, spent
 
     def _keep(self, key: int, own: _Episode) -> None:
         """Remember an episode between two turns, and give the memory of those that did not come back."""

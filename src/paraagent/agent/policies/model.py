@@ -10,7 +10,7 @@ Limits: an episode's tokens must fit the context; beyond it the policy has nothi
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paraagent.agent.engine.streams import Writer, Written
 
 Dialect = Literal["tags", "compact"]
-Guidance = Literal["off", "calls", "values"]
+Guidance = Literal["off", "calls", "checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class LocalConfig:
     adapter: str | None = None
     """Folder of a PEFT adapter for it, or `none`; None takes the one that is shipped for the embedded default."""
     dialect: Dialect = "compact"
-    guide: Guidance = "calls"
+    guide: Guidance = "checked"
     """What keeps turns of the compact dialect from failing: `calls` lets only tools be called that were shown, with
-    arguments that they have; `values` also wants strings and numbers in calls to stand in the request or in what came
-    back, word for word, which is right where an agent only passes on; `off` leaves all free."""
+    arguments that they have; `checked` also has a turn that something speaks against (`critic`) written again;
+    `off` leaves all free. A single episode's policy, as in training, does not check."""
     temperature: float = 0.0
     top_p: float = 1.0
     max_tokens: int = 400
@@ -118,6 +118,11 @@ class LocalModel:
         self.sampling: Sampling = Sampling(config.temperature, config.top_p, config.max_tokens, stop)
         self.timed = timed
 
+    @property
+    def guided(self) -> bool:
+        """Whether turns are written within a grammar."""
+        return self.config.guide != "off" and self.config.dialect == "compact"
+
     @classmethod
     def open(cls, config: LocalConfig) -> LocalModel:
         """Load the model.
@@ -160,11 +165,16 @@ class LocalModel:
         )
         return cls(engine, chat, config, timed=timed)
 
-    def sampling_for(self, context: Context) -> Sampling:
-        """Return how the next turn is written: within its grammar if turns are guided, and within what is left."""
-        usual, most, config = self.sampling, context.reply_tokens, self.config
-        if config.guide != "off" and config.dialect == "compact":
-            usual = replace(usual, grammar=next_turn(context, quoting=config.guide == "values"))
+    def sampling_for(self, context: Context, without: Collection[tuple[str, str | None]] | None = None) -> Sampling:
+        """Return how the next turn is written: within its grammar if turns are guided, and within what is left.
+
+        Args:
+            without: tools and optional arguments that a guided turn must do without when it is written again, see
+                `guided.next_turn`; its values must then stand somewhere, too.
+        """
+        usual, most = self.sampling, context.reply_tokens
+        if self.guided:
+            usual = replace(usual, grammar=next_turn(context, quoting=without is not None, without=without or ()))
         return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
 
     def episode(self, seed: str | int | None = None) -> EpisodePolicy:

@@ -1,0 +1,131 @@
+"""What speaks against a turn: values from nowhere, values left out, things done before; nothing against the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from paraagent.agent.context import Context, Exchange
+from paraagent.agent.policies.critic import Objection, objections, weight
+from paraagent.protocol import compact
+from paraagent.types import Call, ErrorKind, Found, Hit, JsonValue, Result, Search, Tool, ToolError
+
+SCHEMAS: dict[str, JsonValue] = {
+    "id": {"type": "string"},
+    "number": {"type": "integer"},
+    "price": {"type": "number"},
+    "owner": {"type": "string"},
+    "pretty_print": {"type": "boolean"},
+    "unit": {"enum": ["metric", "imperial"]},
+    "tags": {},
+}
+GET = Tool("get_order", "", {"properties": SCHEMAS, "required": ["id"]}, {}, "read", api_title="Orders 2.0")
+LIST = Tool("list_orders", "", {"properties": {"unit": SCHEMAS["unit"]}, "required": ["unit"]}, {}, "read")
+FOUND = Found(Search("orders", "orders"), (Hit(GET, 1.0, ""), Hit(LIST, 0.5, "")), 2, False)
+
+
+def context(request: str, *results: Result) -> Context:
+    begun = Context(request)
+    begun.exchanges.append(Exchange(compact.parse("find\norders"), (FOUND,)))
+    if results:
+        begun.exchanges.append(Exchange(compact.parse("run"), results=results))
+    return begun
+
+
+def against(request: str, *calls: str, results: Sequence[Result] = ()) -> list[tuple[str, str, str | None]]:
+    turn = compact.parse("run\n" + "\n".join(calls))
+    assert len(turn.calls) == len(calls)
+    return [(one.reason, one.tool, one.argument) for one in objections(turn, context(request, *results))]
+
+
+def result(value: JsonValue = None, error: ErrorKind | None = None, **arguments: JsonValue) -> Result:
+    call = Call("get_order", arguments, "c1")
+    return Result(call, arguments, value, error and ToolError(error, ""))
+
+
+def test_nothing_speaks_against_what_the_request_says() -> None:
+    said = 'Get order "A-7" of Ann, number 1,200 at 3.5, in METRIC units with pretty print on.'
+    call = 'c1 = get_order(id="A-7", owner="ann", number=1200, price=3.5, unit="metric", pretty_print=true)'
+    assert against(said, call) == []
+
+
+def test_nothing_speaks_against_what_a_result_says_and_what_links_lead_to() -> None:
+    found = result({"orders": [{"id": "B_9", "owner": {"name": "Ann Lee"}}]}, id="all")
+    assert against("Get the first order.", 'c2 = get_order(id="B_9", owner="Ann Lee")', results=[found]) == []
+    assert against("Get the first order.", "c2 = get_order(id=$c1.orders.0.id)", results=[found]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [('owner="guest"', "owner"), ("number=3", "number"), ("pretty_print=false", "pretty_print")],
+)
+def test_an_optional_argument_from_nowhere_is_objected_to(given: str, argument: str) -> None:
+    assert against("Get order A7.", f'c1 = get_order(id="A7", {given})') == [("invented", "get_order", argument)]
+
+
+def test_a_choice_is_invented_only_where_none_had_to_be_made() -> None:
+    assert against("Get order A7.", 'c1 = get_order(id="A7", unit="metric")') == [("invented", "get_order", "unit")]
+    assert against("List the orders.", 'c1 = list_orders(unit="metric")') == []
+
+
+def test_a_required_value_from_nowhere_speaks_against_the_tool() -> None:
+    assert against("Get the order.", 'c1 = get_order(id="A7")') == [("invented", "get_order", None)]
+
+
+def test_part_of_a_word_or_number_is_not_the_value() -> None:
+    for value in ('"order"', '"A"', '"7"'):
+        assert ("invented", "get_order", None) in against(
+            "Get my orders: A7, 77 and 7.5.", f"c1 = get_order(id={value})"
+        )
+
+
+def test_one_value_for_two_arguments_is_objected_to_unless_it_is_said_twice() -> None:
+    call = 'c1 = get_order(id="A7", owner="A7")'
+    assert against("Get order A7.", call) == [("twice", "get_order", "owner")]
+    assert against("Get order A7 of owner A7.", call) == []
+
+
+def test_what_the_request_says_and_no_call_takes_up_speaks_against_every_call() -> None:
+    turn = compact.parse('run\nc1 = list_orders(unit="metric")\nc2 = get_order(id="A7")')
+    found = objections(turn, context("List the orders and get order A7 and order B8 with Orders 2.0."))
+    assert found == [Objection("left_out", "B8", "list_orders"), Objection("left_out", "B8", "get_order")]
+    assert weight(found) == 1
+    assert against("Get orders A7 and B8.", 'c2 = get_order(id="B8")', results=[result({}, id="A7")]) == []
+
+
+def test_doing_the_same_again_is_objected_to_unless_it_may_help() -> None:
+    again = 'c2 = get_order(id="A7")'
+    assert against("Get A7.", again, results=[result({}, id="A7")]) == [("done", "get_order", None)]
+    assert against("Get A7.", again, results=[result(error="not_found", id="A7")]) == [("done", "get_order", None)]
+    assert against("Get A7.", again, results=[result(error="timeout", id="A7")]) == []
+    linked = "c2 = get_order(id=$c1.id)"
+    assert against("Get A7.", linked, results=[result({"id": "A7"}, id="A7")]) == [("done", "get_order", None)]
+
+
+def test_values_in_lists_and_objects_are_looked_up_too() -> None:
+    assert against("Get order A7 tagged red.", 'c1 = get_order(id="A7", tags=["red"])') == []
+    for given in ('["red", "blue"]', '{"color": "blue"}', "[]"):
+        found = against("Get order A7 tagged red.", f'c1 = get_order(id="A7", tags={given})')
+        assert found == [("invented", "get_order", "tags")]
+
+
+def test_a_call_that_cannot_be_read_is_worse_than_any_other() -> None:
+    turn = compact.parse('run\norders: c1 = get_order(id="A7", owner="Ann", owner="Bob")')
+    found = objections(turn, context("Get order A7."))
+    assert [(one.reason, one.argument) for one in found] == [("unreadable", "owner"), ("unreadable", None)]
+    readable = compact.parse('run\nc1 = get_order(id="B8", owner="Ann", number=3)')
+    assert weight(found) > weight(objections(readable, context("Get order A7."))) > 0
+
+
+def test_what_the_user_says_later_counts_as_said() -> None:
+    begun = context("Get order A7.")
+    begun.exchanges.append(Exchange(compact.parse("say\nDone."), reply="And B8."))
+    turn = compact.parse('run\nc1 = get_order(id="B8")\nc2 = get_order(id="A7")')
+    assert objections(turn, begun) == []
+
+
+def test_nothing_speaks_against_searches_answers_and_what_cannot_be_read() -> None:
+    for text in ("find\norder B8", "say\nIt is 12.", "run\nnonsense", "run\nc1 = unheard_of(", "?"):
+        assert objections(compact.parse(text), context("Get order A7.")) == []
+    assert against("Get it.", "c1 = unheard_of(id=5)") == []
