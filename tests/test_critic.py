@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from paraagent.agent.context import Context, Exchange
-from paraagent.agent.policies.critic import Objection, objections, weight
+from paraagent.agent.policies.critic import ANSWER, Objection, objections, weight
 from paraagent.protocol import compact
 from paraagent.types import Call, ErrorKind, Found, Hit, JsonValue, Result, Search, Tool, ToolError
 
@@ -22,6 +22,7 @@ SCHEMAS: dict[str, JsonValue] = {
 }
 GET = Tool("get_order", "", {"properties": SCHEMAS, "required": ["id"]}, {}, "read", api_title="Orders 2.0")
 LIST = Tool("list_orders", "", {"properties": {"unit": SCHEMAS["unit"]}, "required": ["unit"]}, {}, "read")
+BOOK = Found(Search("book", "book"), (Hit(Tool("book", "", {}, {}, "create"), 1.0, ""),), 1, False)
 FOUND = Found(Search("orders", "orders"), (Hit(GET, 1.0, ""), Hit(LIST, 0.5, "")), 2, False)
 
 
@@ -46,7 +47,7 @@ def result(value: JsonValue = None, error: ErrorKind | None = None, **arguments:
 
 def test_nothing_speaks_against_what_the_request_says() -> None:
     said = 'Get order "A-7" of Ann, number 1,200 at 3.5, in METRIC units with pretty print on.'
-    call = 'c1 = get_order(id="A-7", owner="ann", number=1200, price=3.5, unit="metric", pretty_print=true)'
+    call = 'c1 = get_order(id="A-7", owner="Ann", number=1200, price=3.5, unit="metric", pretty_print=true)'
     assert against(said, call) == []
 
 
@@ -104,9 +105,9 @@ def test_doing_the_same_again_is_objected_to_unless_it_may_help() -> None:
 
 
 def test_values_in_lists_and_objects_are_looked_up_too() -> None:
-    assert against("Get order A7 tagged red.", 'c1 = get_order(id="A7", tags=["red"])') == []
+    assert against("Get order A7 with tags red.", 'c1 = get_order(id="A7", tags=["red"])') == []
     for given in ('["red", "blue"]', '{"color": "blue"}', "[]"):
-        found = against("Get order A7 tagged red.", f'c1 = get_order(id="A7", tags={given})')
+        found = against("Get order A7 with tags red.", f'c1 = get_order(id="A7", tags={given})')
         assert found == [("invented", "get_order", "tags")]
 
 
@@ -123,6 +124,29 @@ def test_what_the_user_says_later_counts_as_said() -> None:
     begun.exchanges.append(Exchange(compact.parse("say\nDone."), reply="And B8."))
     turn = compact.parse('run\nc1 = get_order(id="B8")\nc2 = get_order(id="A7")')
     assert objections(turn, begun) == []
+
+
+def test_an_optional_word_counts_as_said_only_where_it_is_meant() -> None:
+    said = "Find the owner of a text, order A7, for Ann."
+    assert against(said, 'c1 = get_order(id="A7", tags="text")') == [("invented", "get_order", "tags")]
+    assert against(said, 'c1 = get_order(id="A7", owner="text")') == []
+    assert against(said, 'c1 = get_order(id="A7", tags="Ann")') == []
+
+
+def test_an_answer_comes_too_early_while_a_search_is_unserved_and_a_value_left_out() -> None:
+    turn = compact.parse("say\nDone.")
+    begun = context("List the orders and book R5.", Result(Call("list_orders", {}, "c1"), {}, {}))
+    assert objections(turn, begun) == []  # there is nothing else to try
+    begun.exchanges.insert(0, Exchange(compact.parse("find\nbook"), (BOOK,)))
+    assert objections(turn, begun) == [Objection("left_out", "R5", ANSWER)]
+    begun.exchanges.append(Exchange(compact.parse("run"), results=(Result(Call("book", {"id": "R5"}), {}, {}),)))
+    assert objections(turn, begun) == []
+
+
+def test_an_answer_that_nothing_was_possible_is_no_objection() -> None:
+    begun = context("Get order A7.", result(error="forbidden", id="9"))
+    begun.exchanges.insert(0, Exchange(compact.parse("find\nbook"), (BOOK,)))
+    assert objections(compact.parse("say\nNo tool can."), begun) == []
 
 
 def test_nothing_speaks_against_searches_answers_and_what_cannot_be_read() -> None:

@@ -20,6 +20,7 @@ from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.guide import Guides
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
+from paraagent.agent.policies.critic import ANSWER
 from paraagent.agent.policies.guided import next_turn
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
@@ -229,6 +230,8 @@ def test_a_turn_can_be_written_without_a_tool_or_an_argument() -> None:
     assert '"get_order("' in less
     assert '"id="' not in less
     assert "get_order" not in next_turn(context, quoting=False, without={("get_order", None)})
+    assert "say" in next_turn(context, quoting=False).split("\n")[0]
+    assert "say" not in next_turn(context, quoting=False, without={(ANSWER, None)}).split("\n")[0]
 
 
 def test_tags_and_a_free_model_have_no_grammar() -> None:

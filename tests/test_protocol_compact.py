@@ -102,6 +102,11 @@ def test_a_broken_call_is_answered_and_its_siblings_run(line: str) -> None:
     assert isinstance(turn.calls[1], BrokenCall)
 
 
+def test_an_argument_may_be_said_twice_if_it_is_the_same() -> None:
+    turn = compact.parse('run\nc1 = a(x="1", y=2, x="1")')
+    assert turn.calls == (Call("a", {"x": "1", "y": 2}, "c1"),)
+
+
 @pytest.mark.parametrize("text", ["", "hello", "find", "run", "say", "search\nx", "<answer>no</answer> x"])
 def test_nothing_usable_is_invalid(text: str) -> None:
     turn = compact.parse(text)

@@ -82,6 +82,7 @@ def turn_grammar(
     free: Sequence[str] = ("c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"),
     quoted: str | None = None,
     last: bool = False,
+    early: bool = False,
 ) -> str:
     """Return the grammar of one compact turn, in the dialect of Lark that llguidance reads.
 
@@ -91,6 +92,7 @@ def turn_grammar(
         free: ids of new calls, in the order of their lines.
         quoted: text in which strings and numbers must stand word for word; None leaves them free.
         last: only an answer is left to be written.
+        early: it is too early for an answer, where there are tools.
     """
     shown = [replace(one, tools=tuple(tool for tool in one.tools if _NAME.fullmatch(tool.name))) for one in shown]
     free = [name for name in free if _ID.fullmatch(name)]
@@ -103,7 +105,7 @@ def turn_grammar(
     rest = f' ("\\n" line{stages[-1]}){{0,{LINES - len(stages) + 1}}}' if len(stages) > 1 else ""
     return "\n".join(
         [
-            f"start: find | run | say\n{_FIND}\n{_SAY}",
+            f"start: find | run{' | say' * (not early)}\n{_FIND}\n{_SAY}",
             f'run: "run" " more"? "\\n" line0{more}{rest}{")?" * len(stages[1:-1])}',
             *(rule for stage in stages for rule in _line(stage, stages, shown, tools, free)),
             *link_rules(

@@ -2,7 +2,8 @@
 
 Place in the flow: layer 3, optional; `local` asks for objections and has the turn written again without what they are
 about. Objected to are calls that cannot be read, invent a value, give one value twice that the request says once, do
-again what was done already, or leave out a value that the request states. Nothing here knows the task or its verifier.
+again what was done already, or leave out a value that the request states; and an answer that leaves one out while
+there are tools that were not tried. Nothing here knows the task or its verifier.
 Limits: a value that was rightly concluded (a code from a name, a sum) counts as invented; links are trusted.
 """
 
@@ -25,6 +26,7 @@ from paraagent.types import Call, JsonObject, JsonValue, Tool
 
 Reason = Literal["unreadable", "invented", "twice", "done", "left_out"]
 _WEIGHTS: Mapping[Reason, int] = {"unreadable": 9, "invented": 1, "twice": 1, "done": 1, "left_out": 1}
+ANSWER = ""
 _TOOL = re.compile(r"(\w[\w.\-/]*)\(")
 _GIVEN = re.compile(r"[(,]\s*([^\s=,(\"]+)=")
 
@@ -37,18 +39,22 @@ class Objection:
     about: str
     """The value or call that is objected to; of a value that is left out every call of the turn may be the cause."""
     tool: str
+    """`ANSWER` for answering already."""
     argument: str | None = None
     """Of the tool's optional arguments; None is the tool itself."""
 
 
 def objections(turn: Turn, context: Context) -> list[Objection]:
-    """Return what speaks against a turn; nothing speaks against searches and answers."""
+    """Return what speaks against a turn; nothing speaks against searches."""
+    if turn.kind == "answer":
+        unserved = _unserved(context)
+        return [Objection("left_out", value, ANSWER) for value in _left_out([], context) if unserved]
     calls = [call for call in turn.calls if isinstance(call, Call)]
     read = Read(context)
     found = [objection for call in calls for objection in _against(call, context, read)]
     broken = [call for call in turn.calls if isinstance(call, BrokenCall)]
     found += [objection for call in broken for objection in _unreadable(call, context)]
-    left_out = _left_out(calls, context)
+    left_out = _left_out(calls, context) if calls else []
     return found + [Objection("left_out", value, call.name) for value in left_out for call in calls]
 
 
@@ -124,11 +130,18 @@ def _required(tool: Tool) -> list[JsonValue]:
 
 def _invented(tool: Tool, name: str, value: JsonValue, read: Read, optional: bool) -> bool:
     """Tell whether a value comes from nowhere; one of a few choices has to, where one is required."""
+    named = any(_stands(word, read.request) for word in words(name) if len(word) > 2)
     if isinstance(value, bool) or _chosen(tool, name):
-        spoken = [str(value), *(word for word in words(name) if len(word) > 2)]
-        return optional and not any(_stands(_plain(word), read.request) for word in spoken)
+        return optional and not named and not _stands(_plain(str(value)), read.request)
     told = [*leaves(value)]
-    return not all(map(read.has, told)) or (optional and not told)
+    if optional and (not told or (all(map(_is_word, told)) and not named)):
+        return True
+    return not all(map(read.has, told))
+
+
+def _is_word(text: str) -> bool:
+    """Tell whether a text could stand anywhere without being meant as a value."""
+    return text.isalpha() and text.islower()
 
 
 def _chosen(tool: Tool, name: str) -> bool:
@@ -154,10 +167,16 @@ def _resolved(call: Call, context: Context) -> JsonObject:
     return resolved if isinstance(resolved, dict) else call.arguments
 
 
+def _unserved(context: Context) -> bool:
+    """Tell whether something was done, but none of the tools that one of the searches showed was called."""
+    done = {result.call.name for result in context.results() if result.ok}
+    tried = {result.call.name for result in context.results()}
+    found = [found for exchange in context.exchanges for found in exchange.found]
+    return bool(done) and any(one.hits and tried.isdisjoint(hit.tool.name for hit in one.hits) for one in found)
+
+
 def _left_out(calls: Sequence[Call], context: Context) -> list[str]:
-    """Return the values of the request that no call has taken up; none if nothing is called."""
-    if not calls:
-        return []
+    """Return the values of the request that no call has taken up."""
     made = [*(result.call for result in context.results()), *calls]
     taken = [leaf for call in made for leaf in leaves(call.arguments)]
     services = {f"{tool.api_title} {tool.provider} {tool.api}" for tool in context.surfaced().values()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count, islice
 
 from paraagent.agent.context import Context
-from paraagent.agent.policies.critic import leaves
+from paraagent.agent.policies.critic import ANSWER, leaves
 from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
@@ -27,10 +27,12 @@ def next_turn(context: Context, *, quoting: bool, without: Collection[tuple[str,
 
     Args:
         quoting: strings and numbers must stand in the request or in results, word for word.
-        without: tools that may not be called, and optional arguments, with their tools, that may not be given.
+        without: tools that may not be called, and optional arguments, with their tools, that may not be given; with
+            `critic.ANSWER` as the tool, no answer.
     """
     if context.turns_left == 1:
         return turn_grammar([], last=True)
+    early = (ANSWER, None) in without
     visible = View().tools
     barred = _stuck(context) | {tool for tool, argument in without if argument is None}
     dropped = {(tool, argument) for tool, argument in without if argument is not None}
@@ -45,7 +47,8 @@ def next_turn(context: Context, *, quoting: bool, without: Collection[tuple[str,
     known = context.values()
     used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
-    return turn_grammar(shown, known=known, free=[*islice(fresh, LINES)], quoted=_read(context) if quoting else None)
+    quoted = _read(context) if quoting else None
+    return turn_grammar(shown, known=known, free=[*islice(fresh, LINES)], quoted=quoted, early=early)
 
 
 def _less(tool: Tool, dropped: Collection[tuple[str, str]]) -> Tool:

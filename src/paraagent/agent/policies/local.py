@@ -34,7 +34,7 @@ class _Episode:
     """Tokens of the turns it wrote, by their texts."""
 
 
-_SECOND_THOUGHTS = 3
+_SECOND_THOUGHTS = 4
 """How often a turn is written again at most."""
 Without = frozenset[tuple[str, str | None]]
 """Tools, and optional arguments of tools, that a turn must do without."""
@@ -52,11 +52,15 @@ class _Draft:
         return "<tool_call>" in self.text
 
     def otherwise(self) -> Iterator[Without]:
-        """Yield what the turn might be written again without, first nothing more if other values may do."""
+        """Yield what the turn might be written again without: nothing more if other values may do, then arguments,
+        then one tool."""
         if any(one.reason in ("invented", "unreadable") for one in self.against):
             yield self.without
+        if arguments := {(one.tool, one.argument) for one in self.against if one.argument is not None}:
+            yield self.without | arguments
         for one in self.against:
-            yield self.without | {(one.tool, one.argument)}
+            if one.argument is None:
+                yield self.without | {(one.tool, None)}
 
 
 class LocalPolicy:
@@ -106,21 +110,20 @@ class LocalPolicy:
         return _Draft(text, written.tokens, without or frozenset(), against)
 
     async def _reconsider(self, own: _Episode, context: Context, random: Random, draft: _Draft) -> tuple[_Draft, int]:
-        """Write the turn again without what is objected to, one thing at a time; return the best and its price."""
-        stream, spent, seen = own.stream, len(draft.tokens), set[Without]()
+        """Write the turn again without what speaks against it; return the best and what all of them took."""
+        stream, spent, drafts, seen = own.stream, len(draft.tokens), [draft], set[Without]()
         prompt = len(stream.tokens) - spent
-        for _ in range(_SECOND_THOUGHTS):
-            without = next((one for one in draft.otherwise() if one not in seen), None)
+        while len(drafts) <= _SECOND_THOUGHTS and not any(one.acts and not one.against for one in drafts):
+            options = (option for one in reversed(drafts) for option in one.otherwise())
+            without = next((option for option in options if option not in seen), None)
             if without is None or (context.reply_tokens or spent + 1) <= spent:
                 break
             seen.add(without)
             del stream.tokens[prompt:]
             stream.cached = min(stream.cached, prompt - 1)
-            other = await self._write(own, context, random, without)
-            spent += len(other.tokens)
-            if other.acts and weight(other.against) < weight(draft.against):
-                draft = other
-        return draft, spent
+            drafts.append(await self._write(own, context, random, without))
+            spent += len(drafts[-1].tokens)
+        return min([draft, *(one for one in drafts if one.acts)], key=lambda one: weight(one.against)), spent
 
     def _keep(self, key: int, own: _Episode) -> None:
         """Remember an episode between two turns, and give the memory of those that did not come back."""
