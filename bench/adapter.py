@@ -109,7 +109,8 @@ def gather(parts: Sequence[Part], out: Path) -> None:
 
 
 def drills(lines: Sequence[str]) -> list[str]:
-    """Return the demonstrations whose right tool was not always the first shown, and as many others, all cut."""
+    """Return demonstrations whose right tool was not always the first shown, and as many others, without what follows
+    the first calls."""
     demos = [from_row(json.loads(line)) for line in lines]
     hard = [demo for demo in demos if not first_is_right(demo)]
     easy = [demo for demo in demos if first_is_right(demo)]

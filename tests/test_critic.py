@@ -19,6 +19,7 @@ SCHEMAS: dict[str, JsonValue] = {
     "pretty_print": {"type": "boolean"},
     "unit": {"enum": ["metric", "imperial"]},
     "tags": {},
+    "query": {},
 }
 GET = Tool("get_order", "", {"properties": SCHEMAS, "required": ["id"]}, {}, "read", api_title="Orders 2.0")
 LIST = Tool("list_orders", "", {"properties": {"unit": SCHEMAS["unit"]}, "required": ["unit"]}, {}, "read")
@@ -30,7 +31,8 @@ def context(request: str, *results: Result) -> Context:
     begun = Context(request)
     begun.exchanges.append(Exchange(compact.parse("find\norders"), (FOUND,)))
     if results:
-        begun.exchanges.append(Exchange(compact.parse("run"), results=results))
+        lines = [compact.call_line(result.call, {}) for result in results]
+        begun.exchanges.append(Exchange(compact.parse("\n".join(["run", *lines])), results=results))
     return begun
 
 
@@ -74,6 +76,25 @@ def test_a_required_value_from_nowhere_speaks_against_the_tool() -> None:
     assert against("Get the order.", 'c1 = get_order(id="A7")') == [("invented", "get_order", None)]
 
 
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [("12.50", "12.5"), ("3", "3.0"), ("3.0", "3"), ("1,200.50", "1200.5"), ("-4.0", "-4"), ("0.10", "0.1")],
+)
+def test_a_number_is_the_same_in_any_spelling(said: str, written: str) -> None:
+    assert against(f"Get order A7 at {said}.", f'c1 = get_order(id="A7", price={written})') == []
+
+
+def test_commas_part_thousands_or_values() -> None:
+    assert against("Get orders 1001,1002.", 'c1 = get_order(id="1001")', 'c2 = get_order(id="1002")') == []
+    assert against("Get orders 101,102.", 'c1 = get_order(id="101")', 'c2 = get_order(id="102")') == []
+    assert against("Get order 101,102.", "c1 = get_order(id=101102)") == []
+
+
+def test_letters_are_the_same_in_any_spelling() -> None:
+    said = 'Get order A7 of "CAFE\u0301 Stra\u00dfe".'
+    assert against(said, 'c1 = get_order(id="A7", owner="Caf\u00e9 STRASSE")') == []
+
+
 def test_part_of_a_word_or_number_is_not_the_value() -> None:
     for value in ('"order"', '"A"', '"7"'):
         assert ("invented", "get_order", None) in against(
@@ -95,6 +116,52 @@ def test_what_the_request_says_and_no_call_takes_up_speaks_against_every_call() 
     assert against("Get orders A7 and B8.", 'c2 = get_order(id="B8")', results=[result({}, id="A7")]) == []
 
 
+def test_one_truth_for_two_questions_is_no_objection() -> None:
+    flags = {"number": {"type": "boolean"}, "price": {"type": "boolean"}}
+    tool = Tool("ask", "", {"properties": flags}, {}, "read")
+    begun = Context("Is the number right and the price true?")
+    found = Found(Search("ask", "ask"), (Hit(tool, 1.0, ""),), 1, False)
+    begun.exchanges.append(Exchange(compact.parse("find\nask"), (found,)))
+    assert objections(compact.parse("run\nc1 = ask(number=true, price=true)"), begun) == []
+
+
+def test_nothing_is_done_for_good_once_something_was_changed_or_asked_anew() -> None:
+    again = compact.parse('run\nc2 = get_order(id="A7")')
+    done = Objection("done", "get_order", "get_order")
+    begun = context("Get A7, then R5.", result({}, id="A7"))
+    assert objections(again, begun)[0] == done
+    booked = Result(Call("book", {}, "c9"), {"id": "R5"}, {})
+    begun.exchanges.append(Exchange(compact.parse('run\nc9 = book(id="R5")'), results=(booked,)))
+    assert done not in objections(again, begun)
+    assert Objection("done", "book", "book") in objections(
+        compact.parse('run\nc3 = book(id="R5")'), begun_with_book(begun)
+    )
+    begun.exchanges.append(Exchange(compact.parse("say\nDone."), reply="Again."))
+    assert objections(compact.parse('run\nc3 = book(id="R5")'), begun) == []
+
+
+def begun_with_book(begun: Context) -> Context:
+    """Return the same episode, in which a search has shown how to book."""
+    begun.exchanges.insert(0, Exchange(compact.parse("find\nbook"), (BOOK,)))
+    begun._read = 0
+    return begun
+
+
+def test_a_call_that_could_not_be_read_was_not_done() -> None:
+    begun = Context("List the orders.")
+    begun.exchanges.append(Exchange(compact.parse("find\norders"), (FOUND,)))
+    broken = compact.parse('run\nc1 = list_orders(unit="metric", unit="imperial")')
+    failed = Result(Call("list_orders", {}, None), {}, None, ToolError("invalid_args", ""))
+    begun.exchanges.append(Exchange(broken, results=(failed,)))
+    assert objections(compact.parse("run\nc1 = list_orders()"), begun) == []
+
+
+def test_links_are_trusted_wherever_they_stand_and_take_values_up() -> None:
+    found = result({"orders": [{"id": "A7", "tag": "red"}]}, number=5)
+    call = 'c2 = get_order(id=$c1.orders.0.id, tags=["$c1.orders.0.tag"])'
+    assert against("Get the orders with number 5, then order A7.", call, results=[found]) == []
+
+
 def test_doing_the_same_again_is_objected_to_unless_it_may_help() -> None:
     again = 'c2 = get_order(id="A7")'
     assert against("Get A7.", again, results=[result({}, id="A7")]) == [("done", "get_order", None)]
@@ -106,7 +173,7 @@ def test_doing_the_same_again_is_objected_to_unless_it_may_help() -> None:
 
 def test_values_in_lists_and_objects_are_looked_up_too() -> None:
     assert against("Get order A7 with tags red.", 'c1 = get_order(id="A7", tags=["red"])') == []
-    for given in ('["red", "blue"]', '{"color": "blue"}', "[]"):
+    for given in ('["red", "blue"]', '{"color": "blue"}', "[]", '""', "null"):
         found = against("Get order A7 with tags red.", f'c1 = get_order(id="A7", tags={given})')
         assert found == [("invented", "get_order", "tags")]
 
@@ -119,6 +186,13 @@ def test_a_call_that_cannot_be_read_is_worse_than_any_other() -> None:
     assert weight(found) > weight(objections(readable, context("Get order A7."))) > 0
 
 
+def test_a_call_of_an_unknown_tool_that_cannot_be_read_weighs_as_much() -> None:
+    for line in ('c1 = unheard_of(id="A7"', 'c1 = list_orders(unit="metric"); more'):
+        assert weight(objections(compact.parse(f"run\n{line}"), context("Get order A7."))) >= 9
+    double = compact.parse('run\nc1 = get_order(id="A7")\nc1 = get_order(id="B8")')
+    assert weight(objections(double, context("Get A7 and B8."))) >= 9
+
+
 def test_what_the_user_says_later_counts_as_said() -> None:
     begun = context("Get order A7.")
     begun.exchanges.append(Exchange(compact.parse("say\nDone."), reply="And B8."))
@@ -127,10 +201,11 @@ def test_what_the_user_says_later_counts_as_said() -> None:
 
 
 def test_an_optional_word_counts_as_said_only_where_it_is_meant() -> None:
-    said = "Find the owner of a text, order A7, for Ann."
+    said = "Find the owner of a text, order A7, for ann."
     assert against(said, 'c1 = get_order(id="A7", tags="text")') == [("invented", "get_order", "tags")]
     assert against(said, 'c1 = get_order(id="A7", owner="text")') == []
-    assert against(said, 'c1 = get_order(id="A7", tags="Ann")') == []
+    assert against(said, 'c1 = get_order(id="A7", tags="ann")') == []
+    assert against(said, 'c1 = get_order(id="A7", query="text")') == []
 
 
 def test_an_answer_comes_too_early_while_a_search_is_unserved_and_a_value_left_out() -> None:
@@ -139,6 +214,9 @@ def test_an_answer_comes_too_early_while_a_search_is_unserved_and_a_value_left_o
     assert objections(turn, begun) == []  # there is nothing else to try
     begun.exchanges.insert(0, Exchange(compact.parse("find\nbook"), (BOOK,)))
     assert objections(turn, begun) == [Objection("left_out", "R5", ANSWER)]
+    begun.turns_left = 1
+    assert objections(turn, begun) == []
+    begun.turns_left = 5
     begun.exchanges.append(Exchange(compact.parse("run"), results=(Result(Call("book", {"id": "R5"}), {}, {}),)))
     assert objections(turn, begun) == []
 
@@ -149,7 +227,7 @@ def test_an_answer_that_nothing_was_possible_is_no_objection() -> None:
     assert objections(compact.parse("say\nNo tool can."), begun) == []
 
 
-def test_nothing_speaks_against_searches_answers_and_what_cannot_be_read() -> None:
-    for text in ("find\norder B8", "say\nIt is 12.", "run\nnonsense", "run\nc1 = unheard_of(", "?"):
+def test_nothing_speaks_against_searches_answers_and_unknown_tools() -> None:
+    for text in ("find\norder B8", "say\nIt is 12.", "?"):
         assert objections(compact.parse(text), context("Get order A7.")) == []
     assert against("Get it.", "c1 = unheard_of(id=5)") == []

@@ -210,11 +210,11 @@ def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: boo
         error = ToolError("rate_limited", "") if late else None
         value = {"polled": number} if moving else {}
         context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, value, error),)))
-    assert ("get_order" in next_turn(context, quoting=False)) is again
+    assert ("get_order" in next_turn(context)) is again
 
 
 def test_quotes_come_from_what_the_user_said_and_from_what_came_back() -> None:
-    grammars = [next_turn(context, quoting=True) for context, _ in shown()]
+    grammars = [next_turn(context, frozenset()) for context, _ in shown()]
     assert "Zurich" not in grammars[1]
     assert "Get A7." in grammars[1]
     assert "Zurich" in grammars[2]
@@ -225,13 +225,13 @@ def test_a_turn_can_be_written_without_a_tool_or_an_argument() -> None:
     episode = shown()
     next(episode)
     context, _ = next(episode)
-    assert '"id="' in next_turn(context, quoting=False)
-    less = next_turn(context, quoting=False, without={("get_order", "id"), ("other", "x")})
+    assert '"id="' in next_turn(context)
+    less = next_turn(context, frozenset({("get_order", "id"), ("other", "x")}))
     assert '"get_order("' in less
     assert '"id="' not in less
-    assert "get_order" not in next_turn(context, quoting=False, without={("get_order", None)})
-    assert "say" in next_turn(context, quoting=False).split("\n")[0]
-    assert "say" not in next_turn(context, quoting=False, without={(ANSWER, None)}).split("\n")[0]
+    assert "get_order" not in next_turn(context, frozenset({("get_order", None)}))
+    assert "say" in next_turn(context).split("\n")[0]
+    assert "say" not in next_turn(context, frozenset({(ANSWER, None)})).split("\n")[0]
 
 
 def test_tags_and_a_free_model_have_no_grammar() -> None:

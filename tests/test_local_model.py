@@ -24,7 +24,7 @@ from paraagent.agent.engine.chat import Chat
 from paraagent.agent.engine.engine import Engine
 from paraagent.agent.engine.load import load_model, load_tokenizer, resolve_folder
 from paraagent.agent.engine.sampling import Sampling, choose
-from paraagent.agent.engine.streams import Stream, Written
+from paraagent.agent.engine.streams import Request, Stream, Written
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import EpisodePolicy, LocalConfig, LocalModel
 from paraagent.errors import UsageError
@@ -113,6 +113,20 @@ def test_a_common_beginning_is_read_once(together: bool) -> None:
         assert written[number].logprobs == pytest.approx(logprob_of(own.model, stream.tokens, start), abs=1e-4)
         alone = asyncio.run(engine().write(Stream(stream.tokens[:start]), sampling, Random(f"s{number}")))
         assert alone.tokens == written[number].tokens
+
+
+def test_a_beginning_that_was_written_anew_is_not_copied() -> None:
+    seats = engine().seats
+    begin, draft = list(range(3, 123)), [7, 8, 9, 10]
+    donor, stream = Stream([*begin, *draft]), Stream([*begin, *draft, 11])
+    first, second = (Request(one, Sampling(), Random(0), None, None) for one in (donor, stream))  # type: ignore[arg-type]
+    assert seats.seat(first, [], [], 0)
+    assert seats.seat(second, [first], [], 0)
+    assert second.donor is donor
+    donor.tokens[-4:] = [17, 18, 19, 20]
+    donor.cached = len(donor.tokens)
+    assert seats.ready(second)
+    assert (second.donor, stream.cached, seats.copied) == (None, 0, 0)
 
 
 def test_sampling_does_not_depend_on_the_company() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,12 @@ from paraagent.agent.context import Context, Exchange
 from paraagent.agent.engine.chat import Chat
 from paraagent.agent.engine.sampling import Sampling
 from paraagent.agent.engine.streams import Stream, Written
-from paraagent.agent.policies.local import LocalPolicy
+from paraagent.agent.policies.critic import Objection
+from paraagent.agent.policies.local import LocalPolicy, _Episode
 from paraagent.agent.policies.model import Guidance, LocalConfig, LocalModel
 from paraagent.evaluate.baselines.react import ReactPolicy
 from paraagent.protocol import compact
-from paraagent.protocol.grammar import parse
+from paraagent.protocol.grammar import Turn, parse
 from paraagent.protocol.plan import SearchPlan
 from paraagent.protocol.render import render_turn
 from paraagent.types import Found, Hit, Message, Policy, Reply, Search, Tool
@@ -39,9 +41,11 @@ class Script:
         self.chat = Chat(tiny_model.tokenizer())
         self.texts = iter(texts)
         self.read: list[str] = []
+        self.samplings: list[Sampling] = []
 
     async def write(self, stream: Stream, sampling: Sampling, random: Random) -> Written:
         self.read.append(self.chat._tokenizer.decode(stream.tokens))
+        self.samplings.append(sampling)
         tokens = tuple(self.chat.turn(next(self.texts)))
         stream.tokens += tokens
         return Written(tokens, (0.0,) * len(tokens), True)
@@ -197,6 +201,68 @@ def test_second_thoughts_end_and_the_first_best_turn_is_taken() -> None:
 def test_an_answer_is_no_way_out_of_an_objection() -> None:
     assert reconsidered(INVENTED, "say\nDone.", RIGHT)[1].text == compact.expand(RIGHT)
     assert reconsidered(INVENTED, "find\norder", "say\nDone.")[1].text == compact.expand(INVENTED)
+
+
+def test_a_turn_is_written_again_more_strictly_every_time() -> None:
+    script, _ = reconsidered(INVENTED, INVENTED, INVENTED, RIGHT)
+    first, quoted, less = (sampling.grammar for sampling in script.samplings)
+    assert "Get order A7." not in first
+    assert "Get order A7." in quoted
+    assert '"by="' in quoted
+    assert '"by="' not in less
+    assert [*script.texts] == [RIGHT]  # there was nothing else to try
+
+
+def test_a_value_that_is_left_out_is_no_reason_to_change_something() -> None:
+    refund = Tool("refund", "", {"properties": {"id": {}, "reason": {}}}, {}, "update")
+    found = Found(Search("refund", "refund"), (Hit(refund, 1.0, ""),), 1, False)
+    request = 'Get order A7, then refund its payment P5 with the reason "late".'
+    hasty = 'run\nc1 = refund(id="A7", reason="late")\nc2 = get_order(id="P5")'
+
+    def answer(*texts: str) -> str:
+        context = Context(request, [Message("system", "rules"), Message("user", request)], turns_left=5)
+        context.exchanges.append(Exchange(compact.parse("find\norder\nrefund"), (FOUND, found)))
+        return asyncio.run(Script(*texts).policy(LocalConfig()).act(context)).text
+
+    assert answer(RIGHT, hasty) == compact.expand(RIGHT)
+    wrong = 'run\nc1 = refund(id="A7", by="guest")'
+    assert answer(wrong, hasty) == compact.expand(hasty)
+
+
+def test_drafts_together_keep_to_the_budget() -> None:
+    size = len(Chat(tiny_model.tokenizer()).turn(INVENTED))
+    script, reply = reconsidered(INVENTED, INVENTED, RIGHT, reply_tokens=2 * size)
+    assert [sampling.max_tokens for sampling in script.samplings] == [2 * size, size]
+    assert reply.usage.output_tokens == 2 * size
+
+
+def test_a_second_draft_is_what_a_fresh_model_would_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = Context("Get A7.", [Message("system", "r"), Message("user", "Get A7.")], turns_left=5)
+    context.exchanges.append(Exchange(compact.parse("find\norder"), (FOUND,)))
+    context.messages += [Message("assistant", "find\norder"), Message("user", "order: get_order(id, by?)")]
+    again, asked = frozenset({("get_order", None)}), []
+
+    def objected(turn: Turn, _: Context) -> list[Objection]:
+        asked.append(turn)
+        return [Objection("done", f"{len(asked)}", "get_order")] if len(asked) < 3 else []
+
+    monkeypatch.setattr("paraagent.agent.policies.local.objections", objected)
+    own = local(LocalConfig(max_tokens=12))
+    written = []
+    write = own.engine.write
+
+    async def noted(*arguments: Any) -> Written:
+        written.append(await write(*arguments))
+        return written[-1]
+
+    monkeypatch.setattr(own.engine, "write", noted)
+    asyncio.run(LocalPolicy(own).act(context))
+    fresh = local(LocalConfig(max_tokens=12))
+    stream = Stream(LocalPolicy(fresh)._read(_Episode(Stream()), context.messages)[1])
+    expected = asyncio.run(fresh.engine.write(stream, fresh.sampling_for(context, again), Random(0)))
+    assert written[1].tokens == expected.tokens
+    assert written[1].logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+    assert written[0].logprobs != written[1].logprobs  # another grammar
 
 
 def test_only_a_checked_policy_has_second_thoughts_and_a_budget_ends_them() -> None:

@@ -199,7 +199,7 @@ def _arguments(line: str, position: int) -> JsonObject:
             position = link.end()
         else:
             value, position = decoder.raw_decode(line, name.end())
-        if found.get(key, value) != value:
+        if key in found and write_json(found[key]) != write_json(value):
             raise _Unreadable
         found[key] = value
         rest = re.match(r"\s*(,(?=\s*\S)|(?=\)))", line[position:])

@@ -204,9 +204,8 @@ def _kinds(schema: JsonValue) -> list[str]:
 def _quoting(text: str) -> str:
     """Return the rules of values that stand in the text, word for word."""
     words = _text(json.dumps(_flat(text), ensure_ascii=False)[1:-1])
-    numbers = re.findall(
-        r"(?<![\w.])-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?![\w]|\.[0-9])", re.sub(r"(?<=[0-9]),(?=[0-9]{3})", "", text)
-    )
+    joined = re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)  # commas part thousands or values
+    numbers = re.findall(r"(?<![\w.])-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?![\w]|\.[0-9])", f"{text}\n{joined}")
     numbers = list(dict.fromkeys(reversed(numbers)))[:_NUMBERS]
     whole = [number for number in numbers if "." not in number]
     return "\n".join(

@@ -135,6 +135,9 @@ class Seats:
         donor, stream = request.donor, request.stream
         if donor is None:
             return True
+        if _common(donor.tokens, stream.tokens) < request.shared:  # the donor has written its turn anew
+            request.donor = None
+            return True
         if donor.slot is not None and donor.cached < request.shared:
             return False
         request.donor = None

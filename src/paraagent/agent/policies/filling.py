@@ -18,7 +18,7 @@ from paraagent.types import JsonObject, JsonValue, Tool
 _VALUE = r'(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))'
 _LITERAL = re.compile(r'"(?P<quoted>[^"]*)"|(?P<bare>https?://\S+|[^\s"]*[@\d_][^\s"]*|[^\s"]+[./:][^\s"]+)')
 _JOIN = r"(?:\s+(?:set to|equal to|is|of|to|as|with id|with|named|called|id|number|=))*\s+"
-_SEARCHED = frozenset({"q", "query", "search", "term", "keyword", "keywords", "phrase", "text", "s", "search term"})
+SEARCHED = frozenset({"q", "query", "search", "term", "keyword", "keywords", "phrase", "text", "s", "search term"})
 _TRUE = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -106,7 +106,7 @@ def _named(
 ) -> tuple[JsonValue, _Span] | None:
     """Find a value that stands right after one of the parameter's names."""
     spoken = _names(tool, name)
-    if {" ".join(words(name))} & _SEARCHED:
+    if {" ".join(words(name))} & SEARCHED:
         spoken.append("for")
     for text in spoken:
         for match in _overlapping(_after(text), clause):

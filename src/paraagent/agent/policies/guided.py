@@ -5,12 +5,11 @@ Place in the flow: layer 3, optional; `local` keeps small models within it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from itertools import count, islice
 
 from paraagent.agent.context import Context
-from paraagent.agent.policies.critic import ANSWER, leaves
+from paraagent.agent.policies.critic import ANSWER, Without, told
 from paraagent.errors import ERROR_TRAITS
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
@@ -18,28 +17,23 @@ from paraagent.types import Result, Tool
 
 _TRIES = 3
 """Equal calls of a tool in a row, with equal results, after which it is not called any more."""
-_QUOTED = 40_000
-"""Characters of the latest results in which quoted values are looked for."""
 
 
-def next_turn(context: Context, *, quoting: bool, without: Collection[tuple[str, str | None]] = ()) -> str:
+def next_turn(context: Context, again: Without | None = None) -> str:
     """Return the grammar of what may be written now. A tool that always does the same is left out.
 
     Args:
-        quoting: strings and numbers must stand in the request or in results, word for word.
-        without: tools that may not be called, and optional arguments, with their tools, that may not be given; with
-            `critic.ANSWER` as the tool, no answer.
+        again: what the turn must do without when it is written again; strings and numbers in calls must then stand in
+            the request or in results, word for word.
     """
     if context.turns_left == 1:
         return turn_grammar([], last=True)
-    early = (ANSWER, None) in without
-    visible = View().tools
+    visible, without = View().tools, again or frozenset()
     barred = _stuck(context) | {tool for tool, argument in without if argument is None}
-    dropped = {(tool, argument) for tool, argument in without if argument is not None}
     shown = [
         Shown(
             found.search.slot,
-            tuple(_less(hit.tool, dropped) for hit in found.hits[:visible] if hit.tool.name not in barred),
+            tuple(_less(hit.tool, without) for hit in found.hits[:visible] if hit.tool.name not in barred),
         )
         for exchange in context.exchanges
         for found in exchange.found
@@ -47,16 +41,18 @@ def next_turn(context: Context, *, quoting: bool, without: Collection[tuple[str,
     known = context.values()
     used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
-    quoted = _read(context) if quoting else None
-    return turn_grammar(shown, known=known, free=[*islice(fresh, LINES)], quoted=quoted, early=early)
+    quoted = None if again is None else f"{context.said()}\n{told(context)}"
+    return turn_grammar(
+        shown, known=known, free=[*islice(fresh, LINES)], quoted=quoted, early=(ANSWER, None) in without
+    )
 
 
-def _less(tool: Tool, dropped: Collection[tuple[str, str]]) -> Tool:
+def _less(tool: Tool, without: Without) -> Tool:
     """Return the tool without some of its arguments."""
     properties = tool.parameters.get("properties")
-    if not isinstance(properties, dict) or not any((tool.name, name) in dropped for name in properties):
+    if not isinstance(properties, dict) or not any((tool.name, name) in without for name in properties):
         return tool
-    left = {name: schema for name, schema in properties.items() if (tool.name, name) not in dropped}
+    left = {name: schema for name, schema in properties.items() if (tool.name, name) not in without}
     return replace(tool, parameters={**tool.parameters, "properties": left})
 
 
@@ -73,9 +69,3 @@ def _same(results: list[Result]) -> bool:
     if first.error is not None and ERROR_TRAITS[first.error.kind].retry_helps:
         return False
     return all((one.arguments, one.value, one.ok) == (first.arguments, first.value, first.ok) for one in results)
-
-
-def _read(context: Context) -> str:
-    """Return the request and the texts and numbers of results."""
-    told = "\n".join(leaf for result in context.results() for leaf in leaves(result.value))
-    return f"{context.said()}\n{told[-_QUOTED:]}"

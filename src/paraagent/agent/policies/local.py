@@ -3,7 +3,7 @@
 Place in the flow: layer 3, optional (`paraagent[local]`); what `--policy local` plays. The past may be told otherwise
 than it was said: baselines rewrite it in their dialect, and an episode that goes on after a stop has turns that this
 process never wrote. A turn that stands as it was said keeps its tokens; what a history has in common with the last
-one is not computed again.
+one is not computed again. A turn that something speaks against gets second thoughts (`critic`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING
 
-from paraagent.agent.policies.critic import Objection, objections, weight
+from paraagent.agent.policies.critic import ANSWER, Objection, Without, objections, weight
 from paraagent.protocol import compact
-from paraagent.protocol.grammar import parse
-from paraagent.types import Message, Reply, Usage
+from paraagent.protocol.grammar import Turn, parse
+from paraagent.types import Call, Message, Reply, Usage
 
 if TYPE_CHECKING:
     from paraagent.agent.context import Context
@@ -36,20 +36,26 @@ class _Episode:
 
 _SECOND_THOUGHTS = 4
 """How often a turn is written again at most."""
-Without = frozenset[tuple[str, str | None]]
-"""Tools, and optional arguments of tools, that a turn must do without."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
+    """A turn as it might be taken."""
+
     text: str
     tokens: tuple[int, ...]
+    turn: Turn
     without: Without
     against: Sequence[Objection]
 
     @property
     def acts(self) -> bool:
-        return "<tool_call>" in self.text
+        return self.turn.kind == "execution"
+
+    def changing(self, context: Context) -> set[str]:
+        """Return the tools it calls that may change something."""
+        called = {call.name for call in self.turn.calls if isinstance(call, Call)}
+        return {name for name, tool in context.surfaced().items() if name in called and tool.effect != "read"}
 
     def otherwise(self) -> Iterator[Without]:
         """Yield what the turn might be written again without: nothing more if other values may do, then arguments,
@@ -61,6 +67,16 @@ class _Draft:
         for one in self.against:
             if one.argument is None:
                 yield self.without | {(one.tool, None)}
+
+
+def _best(drafts: Sequence[_Draft], context: Context) -> _Draft:
+    """Return the draft with the least against it, the first of equals, and the first of all rather than one that does
+    not act, or one that changes more only to take up a value that a call of the first left out."""
+    first = drafts[0]
+    incomplete = all(one.reason == "left_out" and one.tool != ANSWER for one in first.against)
+    allowed = first.changing(context) if incomplete else None
+    others = [one for one in drafts if one.acts and (allowed is None or one.changing(context) <= allowed)]
+    return min([first, *others], key=lambda one: weight(one.against))
 
 
 class LocalPolicy:
@@ -98,16 +114,18 @@ class LocalPolicy:
         usage = Usage(start, spent, min(cached, start))
         return Reply(draft.text, usage, time.perf_counter() - began if local.timed else 0.0)
 
-    async def _write(self, own: _Episode, context: Context, random: Random, without: Without | None = None) -> _Draft:
-        """Write a turn at the end of the stream; without anything, a second time, in words that stand somewhere."""
+    async def _write(
+        self, own: _Episode, context: Context, random: Random, again: Without | None = None, spent: int = 0
+    ) -> _Draft:
+        """Write a turn at the end of the stream, or write it again without something after drafts that were worse."""
         local = self._local
-        written = await local.engine.write(own.stream, local.sampling_for(context, without), random)
+        written = await local.engine.write(own.stream, local.sampling_for(context, again, spent), random)
         text = local.chat.text(written.tokens)
         if local.config.dialect == "compact":
             text = compact.expand(text)
-        checked = local.guided and local.config.guide == "checked"
-        against = objections(parse(text), context) if checked else []
-        return _Draft(text, written.tokens, without or frozenset(), against)
+        turn = parse(text)
+        against = objections(turn, context) if local.checked else []
+        return _Draft(text, written.tokens, turn, again or frozenset(), against)
 
     async def _reconsider(self, own: _Episode, context: Context, random: Random, draft: _Draft) -> tuple[_Draft, int]:
         """Write the turn again without what speaks against it; return the best and what all of them took."""
@@ -115,15 +133,15 @@ class LocalPolicy:
         prompt = len(stream.tokens) - spent
         while len(drafts) <= _SECOND_THOUGHTS and not any(one.acts and not one.against for one in drafts):
             options = (option for one in reversed(drafts) for option in one.otherwise())
-            without = next((option for option in options if option not in seen), None)
-            if without is None or (context.reply_tokens or spent + 1) <= spent:
+            again = next((option for option in options if option not in seen), None)
+            if again is None or (context.reply_tokens is not None and context.reply_tokens <= spent):
                 break
-            seen.add(without)
+            seen.add(again)
             del stream.tokens[prompt:]
             stream.cached = min(stream.cached, prompt - 1)
-            drafts.append(await self._write(own, context, random, without))
+            drafts.append(await self._write(own, context, random, again, spent))
             spent += len(drafts[-1].tokens)
-        return min([draft, *(one for one in drafts if one.acts)], key=lambda one: weight(one.against)), spent
+        return _best(drafts, context), spent
 
     def _keep(self, key: int, own: _Episode) -> None:
         """Remember an episode between two turns, and give the memory of those that did not come back."""

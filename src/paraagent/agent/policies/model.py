@@ -10,7 +10,7 @@ Limits: an episode's tokens must fit the context; beyond it the policy has nothi
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from paraagent.agent.engine.chat import Chat
     from paraagent.agent.engine.sampling import Sampling
     from paraagent.agent.engine.streams import Writer, Written
+    from paraagent.agent.policies.critic import Without
 
 Dialect = Literal["tags", "compact"]
 Guidance = Literal["off", "calls", "checked"]
@@ -123,6 +124,11 @@ class LocalModel:
         """Whether turns are written within a grammar."""
         return self.config.guide != "off" and self.config.dialect == "compact"
 
+    @property
+    def checked(self) -> bool:
+        """Whether turns that something speaks against are written again."""
+        return self.guided and self.config.guide == "checked"
+
     @classmethod
     def open(cls, config: LocalConfig) -> LocalModel:
         """Load the model.
@@ -165,17 +171,17 @@ class LocalModel:
         )
         return cls(engine, chat, config, timed=timed)
 
-    def sampling_for(self, context: Context, without: Collection[tuple[str, str | None]] | None = None) -> Sampling:
+    def sampling_for(self, context: Context, again: Without | None = None, spent: int = 0) -> Sampling:
         """Return how the next turn is written: within its grammar if turns are guided, and within what is left.
 
         Args:
-            without: tools and optional arguments that a guided turn must do without when it is written again, see
-                `guided.next_turn`; its values must then stand somewhere, too.
+            again: what a guided turn must do without when it is written again, see `guided.next_turn`.
+            spent: tokens that earlier drafts of the turn took.
         """
         usual, most = self.sampling, context.reply_tokens
         if self.guided:
-            usual = replace(usual, grammar=next_turn(context, quoting=without is not None, without=without or ()))
-        return usual if most is None else replace(usual, max_tokens=max(1, min(most, usual.max_tokens)))
+            usual = replace(usual, grammar=next_turn(context, again))
+        return usual if most is None else replace(usual, max_tokens=max(1, min(most - spent, usual.max_tokens)))
 
     def episode(self, seed: str | int | None = None) -> EpisodePolicy:
         """Return the policy of one episode; equal seeds sample equal turns for equal prompts."""

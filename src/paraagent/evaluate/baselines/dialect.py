@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paraagent.agent.context import Context
 from paraagent.protocol import links
 from paraagent.protocol.observe import render_found, render_result
 from paraagent.protocol.render import render_turn
@@ -31,11 +30,6 @@ def found_text(found: Found) -> str:
 def result_text(result: Result) -> str:
     """Return the answer to a call as one line of JSON."""
     return _inside(render_result(result))
-
-
-def said_next(context: Context, place: int) -> str:
-    """Return what the user said after an answer that did not end the episode, given the answer's place in it."""
-    return context.messages[2 * place + 3].content  # a system and a user message, then two for every exchange
 
 
 def plain_arguments(call: Call) -> JsonObject:

@@ -20,7 +20,6 @@ from paraagent.evaluate.baselines.dialect import (
     literal_call,
     plain_arguments,
     result_text,
-    said_next,
 )
 from paraagent.protocol.call import BrokenCall
 from paraagent.protocol.jsontext import read_json, write_json
@@ -139,7 +138,7 @@ def _messages(context: Context) -> Iterator[JsonObject]:
     for place, exchange in enumerate(context.exchanges):
         yield from _past(exchange, place)
         if exchange.turn.kind == "answer":
-            yield {"role": "user", "content": said_next(context, place)}
+            yield {"role": "user", "content": exchange.reply}
     if context.turns_left == 1:
         yield {"role": "user", "content": LAST_STEP}
 

@@ -20,7 +20,6 @@ from paraagent.evaluate.baselines.dialect import (
     plain_arguments,
     result_text,
     retrieval,
-    said_next,
     user,
 )
 from paraagent.protocol.call import BrokenCall
@@ -99,7 +98,7 @@ class ReactPolicy:
             yield Message("assistant", _step(exchange))
             last = place == len(context.exchanges) - 1 and context.turns_left == 1
             answered = exchange.turn.kind == "answer"
-            told = said_next(context, place) if answered else f"Observation: {_observation(exchange)}"
+            told = exchange.reply if answered else f"Observation: {_observation(exchange)}"
             yield user([told, LAST_STEP if last else ""])
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from paraagent.agent.context import Context, Exchange
 from paraagent.agent.settings import Settings
-from paraagent.evaluate.baselines.dialect import LAST_TURN, retrieval, said_next
+from paraagent.evaluate.baselines.dialect import LAST_TURN, retrieval
 from paraagent.evaluate.baselines.paradigm import Paradigm
 from paraagent.protocol.grammar import Turn, parse
 from paraagent.protocol.links import LinkError, literal, resolve, upstream
@@ -131,8 +131,7 @@ class _Episode:
             yield from self._execute(turn)
         else:
             exchange = yield turn.text
-            more = said_next(self._context, self._consumed - 1) if turn.kind == "answer" else ""
-            self._see(turn, notes=exchange.notes, said=more)
+            self._see(turn, notes=exchange.notes, said=exchange.reply)
 
     def _explore(self, turn: Turn) -> Pieces:
         found: list[Found] = []
@@ -194,7 +193,7 @@ class _Episode:
         said: str = "",
     ) -> None:
         """Tell the policy that its turn was carried out."""
-        self._told.exchanges.append(Exchange(turn, tuple(found), tuple(results), tuple(notes)))
+        self._told.exchanges.append(Exchange(turn, tuple(found), tuple(results), tuple(notes), said))
         notes = [*notes, *([LAST_TURN] if not self._may_go_on else [])]
         blocks = [said] if said else [*map(render_found, found), *map(render_result, results)]
         blocks += [render_notes(notes)] if notes else []
