@@ -17,7 +17,7 @@ Keys of learning.json:
     policies.<policy>.<split>  success with its 95 % Wilson interval (low, high), episodes; by_kind, the same of each;
                                means of turns and of width (actions per acting turn); solved, a 0 or 1 for each task
                                in the order of their names, and a digest of these names (tasks)
-    gain.<policy>.<split>      paired difference to the policy before it (base < sft < sft_rl), interval and p
+    gain.<policy>.<split>      paired difference to the policy before it (`learning_report.BEFORE`), interval and p
     curves.<mode>              mean over seeds of the training batches' success and reward per five steps, intervals
     runs.<mode>.<seed>         success and reward of every step
     compared.<run>.<split>     as policies, of what the runs by credit mode started from and what they became
@@ -53,7 +53,7 @@ _KINDS = "single,parallel,chain"
 
 def play(options: argparse.Namespace) -> None:
     """Let one policy play one split and keep the traces."""
-    if options.name.startswith("sft") and options.adapter is None:
+    if options.name in learning_report.BEFORE and options.adapter is None:
         raise SystemExit(f"--name {options.name} needs --adapter")
     adapter = "none" if options.name == "base" else options.adapter
     _play(options, options.name, options.model, adapter, options.work / "eval" / options.name / options.split)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,7 +20,10 @@ from paraagent.trace.reader import load
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject
 
-ORDER = ("rules", "base", "sft", "sft_rl")
+BEFORE = {"sft_3": "base", "sft_rl": "sft_3", "sft": "sft_3"}
+"""What each trained policy is compared with: what its training started from. `sft_3` was shipped before `sft`, after
+three stages of supervised learning, and is what the reinforcement learning of `sft_rl` began with."""
+ORDER = ("rules", "base", *BEFORE)
 PART = 5
 """Training steps of one point of a curve."""
 
@@ -145,9 +147,9 @@ def _curves(runs: Figures) -> dict[str, Curve]:
 def _gains(policies: Figures) -> Figures:
     """Compare each trained policy with the one before it, task by task."""
     found: Figures = {}
-    for before, after in pairwise(name for name in ORDER[1:] if name in policies):
-        for split, second in policies[after].items():
-            first = policies[before].get(split)
+    for after, before in BEFORE.items():
+        for split, second in policies.get(after, {}).items():
+            first = policies.get(before, {}).get(split)
             if first and "tasks" in first and first["tasks"] == second.get("tasks"):
                 pair = paired(*([float(one) for one in figures["solved"]] for figures in (first, second)))
                 if pair is not None:
@@ -202,9 +204,8 @@ def _markdown(name: str, turns: int, figures: Figures, grown: Mapping[str, Curve
             for split, pair in splits.items():
                 d = pair["difference"]
                 bounds = f"{d['low']:+.3f} to {d['high']:+.3f}"
-                lines.append(
-                    f"| to {policy} | {split.replace('_', '-')} | {d['value']:+.3f} | {bounds} | {pair['p']:.3f} |"
-                )
+                step = f"{BEFORE[policy]} to {policy} | {split.replace('_', '-')}"
+                lines.append(f"| {step} | {d['value']:+.3f} | {bounds} | {pair['p']:.3f} |")
         lines.append("")
     if grown:
         lines += ["## Reinforcement learning by credit mode", "", *learning_credit.page(figures["compared"])]
