@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -28,9 +28,6 @@ from safetensors.torch import load_file, save_file
 
 from paraagent.agent.engine.load import SHIPPED
 from paraagent.agent.engine.smollm2 import cache_folder
-from paraagent.demos.demo import Demo
-from paraagent.demos.formats import from_row
-from paraagent.demos.formats import row as chat_row
 from paraagent.train.runs import RunFolder
 from paraagent.types import JsonObject
 
@@ -42,9 +39,6 @@ class Part:
     options: str
     start: int = 0
     stop: int | None = None
-    drill: bool = False
-    """Take those in which the right tool is not the first that a search shows, and as many others, up to the end of
-    the first turn that calls: short rows that practise what to search for, which tool to take and how to call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +51,10 @@ class Stage:
 
 _PLAIN = "--linked always --vague 0.05 --top-k 3 --width 2 --depth 2"
 _SECOND = f"--limit 4400 --seed 43 --mistakes 0.35 {_PLAIN} --kind single,parallel,chain,mixed,recover,unanswerable"
-_THIRD = f"--limit 1500 --seed 45 --mistakes 0.35 {_PLAIN} --kind single,parallel,chain,mixed,recover,unanswerable"
-_DRILLED = f"--limit 3600 --seed 46 {_PLAIN} --kind single,parallel"
 STAGES = (
     Stage((Part(f"--limit 6000 --mistakes 0.04 {_PLAIN}"),), "--limit 3360 --max-length 1280"),
     Stage((Part(_SECOND),), "--limit 3900 --epochs 0.75 --max-length 1408 --lr 6e-4 --seed 2"),
     Stage((Part("--limit 2400 --seed 44 --kind direct", 0, 1600), Part(_SECOND, 3900)), "--lr 4e-4 --seed 3"),
-    Stage(
-        (Part(_DRILLED, 0, 2000, drill=True), Part(_THIRD, 0, 500, drill=True), Part(_THIRD, 500, 600)),
-        "--max-length 1408 --lr 4e-4 --seed 4",
-    ),
 )
 FIGURES = Path("docs/results/learning.json")
 _EVERY = 10
@@ -98,38 +86,14 @@ def gather(parts: Sequence[Part], out: Path) -> None:
             unfinished = made.with_suffix(".part.jsonl")
             paraagent(["demos", "make", "--out", str(unfinished), "--overwrite", *part.options.split()])
             unfinished.rename(made)
-        taken = made.read_text().splitlines()[part.start : part.stop]
-        rows += drills(taken) if part.drill else taken
-        which = f"rows {part.start} to {part.stop or 'the last'}{', drills' * part.drill}"
-        card.append(f"- made by: `paraagent demos make {part.options}`, {which}")
+        rows += made.read_text().splitlines()[part.start : part.stop]
+        card.append(
+            f"- made by: `paraagent demos make {part.options}`, rows {part.start} to {part.stop or 'the last'}"
+        )
     if len(parts) > 1:
         Random(5).shuffle(rows)
     out.with_suffix(".md").write_text("\n".join(card) + "\n")
     out.write_text("\n".join(rows) + "\n")
-
-
-def drills(lines: Sequence[str]) -> list[str]:
-    """Return demonstrations whose right tool was not always the first shown, and as many others, without what follows
-    the first calls."""
-    demos = [from_row(json.loads(line)) for line in lines]
-    hard = [demo for demo in demos if not first_is_right(demo)]
-    easy = [demo for demo in demos if first_is_right(demo)]
-    return [json.dumps(chat_row(cut(demo), "chat")) for demo in (*hard, *easy[: len(hard)])]
-
-
-def first_is_right(demo: Demo) -> bool:
-    """Tell whether the first tool that each search shows is one that is called."""
-    found = [message.content for message in demo.messages if message.content.startswith("<tools>")]
-    first = re.findall(r"<tools>\n[^\n]*\n([\w.-]+)\(", "\n".join(found))
-    return set(first) <= set(demo.meta["tools"])
-
-
-def cut(demo: Demo) -> Demo:
-    """Return the demonstration up to the end of the first turn that calls and is to be learned."""
-    turns = enumerate(zip(demo.messages, demo.loss, strict=True), 1)
-    calling = (end for end, (message, learned) in turns if learned and "<tool_call>" in message.content)
-    end = next(calling, len(demo.messages))
-    return replace(demo, messages=demo.messages[:end], loss=demo.loss[:end])
 
 
 def paraagent(arguments: Sequence[str]) -> None:

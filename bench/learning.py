@@ -159,7 +159,7 @@ def main() -> None:
     parts = parser.add_subparsers(required=True)
     one = parts.add_parser("eval", help="play a split with one policy")
     one.add_argument("--name", choices=learning_report.ORDER, required=True)
-    one.add_argument("--adapter", help="adapter of sft or sft_rl")
+    one.add_argument("--adapter", help="adapter of a trained policy")
     one.add_argument("--kind", default="all")
     one.set_defaults(work_on=play)
     two = parts.add_parser("rl", help="train by credit mode and seed")

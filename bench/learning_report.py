@@ -20,9 +20,9 @@ from paraagent.trace.reader import load
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject
 
-BEFORE = {"sft_3": "base", "sft_rl": "sft_3", "sft": "sft_3"}
-"""What each trained policy is compared with: what its training started from. `sft_3` was shipped before `sft`, after
-three stages of supervised learning, and is what the reinforcement learning of `sft_rl` began with."""
+BEFORE = {"sft_calls": "base", "sft_rl": "sft_calls", "sft": "sft_calls"}
+"""What each trained policy is compared with. `sft_calls` is the adapter of `sft` with turns that are guided but not
+checked, as those of `sft_rl` are, whose training began with it."""
 ORDER = ("rules", "base", *BEFORE)
 PART = 5
 """Training steps of one point of a curve."""
