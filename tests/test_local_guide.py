@@ -88,6 +88,25 @@ def test_limits_cut_what_is_forced() -> None:
     assert len(write(engine(max_length=6), Sampling(grammar=WORDS)).tokens) == 2
 
 
+SUM = 'start: ("say" | "ask") "\\n27 x 50 =" /[ 0-9+]{0,40}/'
+
+
+def test_the_result_of_a_sum_in_an_answer_is_written_and_not_chosen() -> None:
+    ends = set()
+    for seed in range(20):
+        turn = write(engine(), Sampling(temperature=1.0, grammar=SUM, answer="say\n"), f"{seed}")
+        start, said = len("say\n27 x 50 ="), text(turn)
+        if said.startswith("ask"):
+            ends.add("ask")
+            continue
+        assert said[start:].startswith(" 1350")
+        assert turn.masks[start : start + 5] == (None,) * 5
+        assert turn.logprobs[start : start + 5] == (0,) * 5
+        ends.add(said[start + 5 : start + 6])
+    assert {"ask", "+"} < ends <= {"ask", "+", " ", ""}  # no digit
+    assert "1350" not in text(write(engine(), Sampling(grammar=SUM)))
+
+
 def test_a_turn_goes_on_from_a_guided_one_as_if_it_had_been_read() -> None:
     async def play(own: Engine, grammar: str) -> Written:
         stream = Stream([*PROMPT])

@@ -135,6 +135,12 @@ def qualified(name: str, parent: tuple[str, ...]) -> str:
     return "".join(_unified(parts))
 
 
+def alike(one: str, other: str) -> bool:
+    """Tell whether two names may be those of one thing: the words of one end the other, as of `orderId` and `id`."""
+    shorter, longer = sorted((_unified(noun(one)), _unified(noun(other))), key=len)
+    return bool(shorter) and longer[-len(shorter) :] == shorter
+
+
 def path_noun(path: str, parameter: str) -> tuple[str, ...]:
     """Return the noun before `{parameter}` in a URL template, or nothing if the path does not hold it."""
     before: tuple[str, ...] = ()

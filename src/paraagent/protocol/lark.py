@@ -21,11 +21,13 @@ from types import MappingProxyType
 from paraagent.protocol import links
 from paraagent.protocol.compact import argument_name
 from paraagent.protocol.jsontext import write_json
-from paraagent.protocol.paths import link_rules
+from paraagent.protocol.paths import Links
 from paraagent.types import JsonValue, Tool
 
 LINES = 8
 """Searches or calls of a turn at most."""
+ANSWER_HEAD = "say\n"
+"""How a turn begins that answers."""
 _STAGES = 3
 """Lines of a turn for which it is told apart to which calls they can link: only to earlier ones."""
 _MOST = 5
@@ -41,7 +43,7 @@ _NUMBERS = 200
 _NAME = re.compile(r"\w[\w.\-/]*")
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FIND = f'find: "find" " more"? ("\\n" QUERY){{1,{LINES}}}\nQUERY: /[^\\n]*[^\\s][^\\n]*/'
-_SAY = 'say: "say\\n" ANSWER\nANSWER: /(.|\\n)*[^\\s](.|\\n)*/'
+_SAY = f"say: {json.dumps(ANSWER_HEAD)} ANSWER\nANSWER: /(.|\\n)*[^\\s](.|\\n)*/"
 _ANYTHING = '"x-guidance": {"whitespace_pattern": "[ ]?"}'  # on one line
 _VALUES = f"""
 flag: "true" | "false"
@@ -52,10 +54,12 @@ any: %json {{{_ANYTHING}}}"""
 _PLAIN = r'[^"\\\x00-\x1F\x7F]'
 _ESCAPED = r'\\(["\\\/bfnrt]|u[a-fA-F0-9]{4})'
 _FIRST = rf'[^"\\$\x00-\x1F\x7F]|{_ESCAPED}|\$([^A-Za-z_"\\\x00-\x1F\x7F]|{_ESCAPED})'  # no link
+_INTEGER = "/-?(0|[1-9][0-9]{0,18})/"
+_NUMBER = '%json {"type": "number"}'
 _FREE = rf"""
 string: /"(\$|({_FIRST})({_PLAIN}|{_ESCAPED}){{0,{_LONGEST}}})?"/
-integer: /-?(0|[1-9][0-9]{{0,18}})/
-number: %json {{"type": "number"}}"""
+integer: {_INTEGER}
+number: {_NUMBER}"""
 _RULE_OF = {
     "string": "string",
     "integer": "integer",
@@ -100,17 +104,15 @@ def turn_grammar(
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
-    stages = range(min(_STAGES, len(free)))
+    stages, paths = range(min(_STAGES, len(free))), Links(known, [tool.returns for tool in tools])
     more = "".join(f' ("\\n" line{stage}' for stage in stages[1:-1])
     rest = f' ("\\n" line{stages[-1]}){{0,{LINES - len(stages) + 1}}}' if len(stages) > 1 else ""
     return "\n".join(
         [
             f"start: find | run{' | say' * (not early)}\n{_FIND}\n{_SAY}",
             f'run: "run" " more"? "\\n" line0{more}{rest}{")?" * len(stages[1:-1])}',
-            *(rule for stage in stages for rule in _line(stage, stages, shown, tools, free)),
-            *link_rules(
-                known, [free[: _before(stage, stages, free)] for stage in stages], [t.returns for t in tools]
-            ),
+            *(rule for stage in stages for rule in _line(stage, stages, shown, tools, free, paths)),
+            *paths.rules([free[: _before(stage, stages, free)] for stage in stages]),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
         ]
     )
@@ -122,7 +124,7 @@ def _before(stage: int, stages: range, free: Sequence[str]) -> int:
 
 
 def _line(
-    stage: int, stages: range, shown: Iterable[Shown], tools: Sequence[Tool], free: Sequence[str]
+    stage: int, stages: range, shown: Iterable[Shown], tools: Sequence[Tool], free: Sequence[str], paths: Links
 ) -> Iterator[str]:
     """Yield the rules of a turn's line: the first ones have a stage each, all later ones share the last."""
     place = {tool.name: f"{number}s{stage}" for number, tool in enumerate(tools)}
@@ -131,22 +133,24 @@ def _line(
     yield f"id{stage}: {ids}"
     yield f"line{stage}: {_either([f'id{stage} {_calls(tools, place)}', *named])}"
     for tool in tools:
-        yield from _tool(place[tool.name], tool, stage)
+        yield from _tool(place[tool.name], tool, stage, paths)
 
 
 def _calls(tools: Iterable[Tool], place: Mapping[str, str]) -> str:
     return f"({_either(f'call{place[tool.name]}' for tool in tools)})"
 
 
-def _tool(number: str, tool: Tool, stage: int) -> Iterator[str]:
+def _tool(number: str, tool: Tool, stage: int, paths: Links) -> Iterator[str]:
     """Yield the rules of a tool's call."""
     properties = tool.parameters.get("properties")
     known = properties if isinstance(properties, dict) else {}
-    named = {name: f"{_text(argument_name(name) + '=')} {_value(schema, stage)}" for name, schema in known.items()}
     wanted = tool.parameters.get("required")
-    required = [name for name in named if name in wanted] if isinstance(wanted, list) else []
-    optional = [name for name in named if name not in required][:_CHOICES]
-    named = {name: text for name, text in named.items() if name in required or name in optional}
+    required = [name for name in known if name in wanted] if isinstance(wanted, list) else []
+    optional = [name for name in known if name not in required][:_CHOICES]
+    named = {}
+    for name in (name for name in known if name in required or name in optional):
+        link = f"link{stage}k{paths.kind(name, required=name in required)}"
+        named[name] = f"{_text(argument_name(name) + '=')} {_value(known[name], link, f'deep{stage}')}"
     begin = f"call{number}: {_text(f'{tool.name}(')}"
     if not named:
         yield f'{begin} ")"'
@@ -176,17 +180,17 @@ def _in_any_order(number: str, named: Mapping[str, str], required: Sequence[str]
         yield f"left{number}_{missing}: {before}({_either(options)})"
 
 
-def _value(schema: JsonValue, stage: int) -> str:
+def _value(schema: JsonValue, link: str, deep: str) -> str:
     """Return what an argument's value may be: a link fits everywhere, where one value is wanted to one only."""
     if not isinstance(schema, dict):
-        return f"(any | deep{stage})"
+        return f"(any | {deep})"
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(choices, list) and 0 < len(choices) <= _CHOICES:
         options = [_text(write_json(links.literal(choice))) for choice in choices]
     else:
         options = [_RULE_OF.get(kind, "any") for kind in _kinds(schema)]
-    link = "deep" if any(option in ("list", "object", "any") for option in options) else "link"
-    return f"({_either([*options, f'{link}{stage}'])})"
+    whole = any(option in ("list", "object", "any") for option in options)
+    return f"({_either([*options, deep if whole else link])})"
 
 
 def _kinds(schema: JsonValue) -> list[str]:
@@ -202,7 +206,7 @@ def _kinds(schema: JsonValue) -> list[str]:
 
 
 def _quoting(text: str) -> str:
-    """Return the rules of values that stand in the text, word for word."""
+    """Return the rules of values that stand in the text, word for word; without any number there, of all numbers."""
     words = _text(json.dumps(_flat(text), ensure_ascii=False)[1:-1])
     joined = re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)  # commas part thousands or values
     numbers = re.findall(r"(?<![\w.])-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?![\w]|\.[0-9])", f"{text}\n{joined}")
@@ -212,8 +216,8 @@ def _quoting(text: str) -> str:
         [
             'string: "\\"" WORDS "\\""',
             f'WORDS: %regex {{"substring_words": {words}}}',
-            f"integer: {_either(map(_text, whole)) or 'NOWHERE'}",
-            f"number: {_either(map(_text, numbers)) or 'NOWHERE'}",
+            f"integer: {_either(map(_text, whole)) or _INTEGER}",
+            f"number: {_either(map(_text, numbers)) or _NUMBER}",
         ]
     )
 

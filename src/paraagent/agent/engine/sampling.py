@@ -31,6 +31,8 @@ class Sampling:
     """The turn also ends with the token that completes one of these texts."""
     grammar: str = ""
     """Keeps the turn within a grammar, in Lark; its probabilities are then those of what is allowed."""
+    answer: str = ""
+    """How a turn that answers begins in this grammar: results of sums in it are worked out, see `sums`."""
 
     def __post_init__(self) -> None:
         if self.temperature < 0 or not 0 < self.top_p <= 1 or self.max_tokens < 1:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from paraagent.agent.engine.smollm2 import NAME
 from paraagent.agent.policies.guided import next_turn
 from paraagent.protocol import compact
+from paraagent.protocol.lark import ANSWER_HEAD
 from paraagent.types import JsonObject, Message, Reply, Usage
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class LocalModel:
         """
         usual, most = self.sampling, context.reply_tokens
         if self.guided:
-            usual = replace(usual, grammar=next_turn(context, again))
+            usual = replace(usual, grammar=next_turn(context, again), answer=ANSWER_HEAD)
         return usual if most is None else replace(usual, max_tokens=max(1, min(most - spent, usual.max_tokens)))
 
     def episode(self, seed: str | int | None = None) -> EpisodePolicy:
