@@ -107,6 +107,20 @@ def test_the_result_of_a_sum_in_an_answer_is_written_and_not_chosen() -> None:
     assert "1350" not in text(write(engine(), Sampling(grammar=SUM)))
 
 
+def test_a_line_that_has_ended_may_change_what_follows() -> None:
+    asked = []
+
+    def rest(begun: str) -> str:
+        asked.append(begun)
+        return 'start: "b" "."' if begun == "a\n" else ""
+
+    turn = write(engine(), Sampling(grammar='start: "a\\n" ("c" | "d") ("\\n" "e")+', rest=rest))
+    assert text(turn) == "a\nb."
+    assert asked == ["a\n"]
+    with_none = write(engine(), Sampling(max_tokens=6, grammar='start: "a\\n" "c"', rest=lambda _: "start: nothing"))
+    assert text(with_none) == "a\nc"
+
+
 def test_a_turn_goes_on_from_a_guided_one_as_if_it_had_been_read() -> None:
     async def play(own: Engine, grammar: str) -> Written:
         stream = Stream([*PROMPT])
@@ -230,6 +244,18 @@ def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: boo
         value = {"polled": number} if moving else {}
         context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, value, error),)))
     assert ("get_order" in next_turn(context)) is again
+
+
+def test_later_lines_know_what_earlier_ones_call() -> None:
+    episode = shown()
+    next(episode)
+    context, _ = next(episode)
+    rest = next_turn(context, begun='run\nc1 = get_order(id="A7")\n')
+    assert rest.startswith("start: line0")
+    assert 'id0: "c2 = "' in rest
+    assert '"$c1"' in rest
+    for begun in ("run\n", "run\nc1 = get_or", "find\nan order\n", "say\nDone.\n", "run\nc1 = other()\n"):
+        assert next_turn(context, begun=begun) == ""
 
 
 def test_quotes_come_from_what_the_user_said_and_from_what_came_back() -> None:

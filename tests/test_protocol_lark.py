@@ -202,6 +202,41 @@ def test_a_link_leads_to_what_is_called_like_the_argument(argument: str, link: s
     assert fits(f"run\nc1 = make()\nc2 = act({argument}={later})", [Shown("x", (again, shown))]) is within
 
 
+@pytest.mark.parametrize(
+    ("argument", "path", "within"),
+    [
+        ("jurisdiction_id", ".jurisdiction.id", True),
+        ("jurisdiction_id", ".id", False),
+        ("jurisdiction_id", ".people.0.id", False),
+        ("event_id", ".id", True),  # of the tool's resource
+        ("event_id", ".people.0.id", False),
+        ("id", ".people.0.id", True),  # of the path
+        ("id", ".id", False),
+        ("place_id", ".id", True),  # nothing else is called so
+        ("place_id", ".people.0.id", True),
+    ],
+)
+def test_of_several_ids_the_one_of_the_same_thing_is_linked(argument: str, path: str, within: bool) -> None:
+    text: JsonObject = {"type": "string"}
+    event = {"id": "e1", "jurisdiction": {"id": "j2"}, "people": [{"id": "p3"}]}
+    maker = replace(tool("get_event", {}), resource="event", returns=_schema_of(event))
+    other = replace(tool("get_place", {}), resource="place", returns=_schema_of([{"id": "p"}]))
+    taker = replace(tool("take", {argument: text}, [argument]), path="/people/{id}", returns={"type": "null"})
+    shown = [Shown("x", (maker, other, taker))]
+    line = f"take({argument}=$c1{path})"
+    assert fits(f"run\nc2 = {line}", shown, known={"c1": event}, made_by={"c1": maker}, free=["c2"]) is within
+    assert fits(f"c2 = {line}", shown, made_by={"c1": maker}, begun=1, free=["c2", "c3"]) is within
+
+
+def test_a_turn_that_has_begun_goes_on_with_lines() -> None:
+    assert fits('c2 = get_order(order_id="A7")', begun=1, free=["c2"])
+    assert fits('c2 = get_order(order_id="A7")\nc3 = list_orders()', begun=1, free=["c2", "c3"])
+    assert not fits("find\nan order", begun=1)
+    assert not fits("", begun=1)
+    assert fits("\n".join(f"c{n} = list_orders()" for n in range(3, 9)), begun=2, free=[f"c{n}" for n in range(3, 9)])
+    assert not fits("\n".join(["c3 = list_orders()"] * 7), begun=2, free=["c3"])
+
+
 def test_no_link_begins_that_leads_nowhere() -> None:
     maker = replace(tool("make", {}), returns={"type": "object", "properties": {"id": {"type": "string"}}})
     taker = replace(tool("take", {"note": {"type": "integer"}, "id": {"type": "integer"}}), returns={"type": "null"})

@@ -83,6 +83,8 @@ def turn_grammar(
     shown: Sequence[Shown],
     *,
     known: Mapping[str, JsonValue] = MappingProxyType({}),
+    made_by: Mapping[str, Tool] = MappingProxyType({}),
+    begun: int = 0,
     free: Sequence[str] = ("c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"),
     quoted: str | None = None,
     last: bool = False,
@@ -93,6 +95,8 @@ def turn_grammar(
     Args:
         shown: what the agent was shown; without any tool there is nothing to run.
         known: results by the ids of their calls.
+        made_by: the tools of these calls, and of the calls in lines that the turn has begun with, by their ids.
+        begun: how many lines the turn has begun with; the grammar is of the lines that follow.
         free: ids of new calls, in the order of their lines.
         quoted: text in which strings and numbers must stand word for word; None leaves them free.
         last: only an answer is left to be written.
@@ -104,13 +108,15 @@ def turn_grammar(
     tools = list({tool.name: tool for one in shown for tool in one.tools}.values())
     if last or not tools:
         return f"start: say\n{_SAY}" if last else f"start: find | say\n{_FIND}\n{_SAY}"
-    stages, paths = range(min(_STAGES, len(free))), Links(known, [tool.returns for tool in tools])
+    made_by = {name: tool for name, tool in made_by.items() if _ID.fullmatch(name)}
+    stages, paths = range(min(_STAGES, len(free))), Links(known, made_by, tools)
     more = "".join(f' ("\\n" line{stage}' for stage in stages[1:-1])
-    rest = f' ("\\n" line{stages[-1]}){{0,{LINES - len(stages) + 1}}}' if len(stages) > 1 else ""
+    rest = f' ("\\n" line{stages[-1]}){{0,{max(0, LINES - begun - len(stages) + 1)}}}' if len(stages) > 1 else ""
+    lines = f"line0{more}{rest}{')?' * len(stages[1:-1])}"
     return "\n".join(
         [
-            f"start: find | run{' | say' * (not early)}\n{_FIND}\n{_SAY}",
-            f'run: "run" " more"? "\\n" line0{more}{rest}{")?" * len(stages[1:-1])}',
+            f"start: {lines}" if begun else f"start: find | run{' | say' * (not early)}\n{_FIND}\n{_SAY}",
+            *([] if begun else [f'run: "run" " more"? "\\n" {lines}']),
             *(rule for stage in stages for rule in _line(stage, stages, shown, tools, free, paths)),
             *paths.rules([free[: _before(stage, stages, free)] for stage in stages]),
             (_FREE if quoted is None else _quoting(quoted)) + _VALUES,
@@ -149,7 +155,7 @@ def _tool(number: str, tool: Tool, stage: int, paths: Links) -> Iterator[str]:
     optional = [name for name in known if name not in required][:_CHOICES]
     named = {}
     for name in (name for name in known if name in required or name in optional):
-        link = f"link{stage}k{paths.kind(name, required=name in required)}"
+        link = f"link{stage}k{paths.kind(tool, name, required=name in required, near=stage == 0)}"
         named[name] = f"{_text(argument_name(name) + '=')} {_value(known[name], link, f'deep{stage}')}"
     begin = f"call{number}: {_text(f'{tool.name}(')}"
     if not named:

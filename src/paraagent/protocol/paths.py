@@ -2,8 +2,8 @@
 
 Place in the flow: layer 2, optional, below `lark`. Of a result every path is known, of a call yet to be made what the
 tools' schemas tell. A path ends at a text, number, flag or null: what is there for an argument to hold. It ends at a
-field that is called like the argument: `orderId` is linked to an `orderId` or an `id`. Only where no field at all is
-called so, a required argument may be linked to any.
+field that means the same by its name: `order_id` is linked to an `orderId` or to the `id` of an `order`. If there is
+none, at one that is called alike, as any `id`; if there is none either, a required argument may be linked to any.
 Limits: of lists the first items; keys that the dialect cannot write are no way; beyond some depth or size, and where
 schemas tell nothing, all is let pass.
 """
@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from paraagent.catalog import names
-from paraagent.types import JsonValue
+from paraagent.catalog.names import alike, is_container, noun, parameter_identity, qualified, thing_noun
+from paraagent.types import JsonValue, Tool
 
 _COMMON = (
     r"NOWHERE: /[^\s\S]/",
@@ -31,31 +32,58 @@ _RULES = 1_500
 """Rules of one value or of all schemas at most."""
 
 
+_Noun = tuple[str, ...]
+
+
+class Field(NamedTuple):
+    """What a single value is called."""
+
+    name: str
+    identity: str
+    """The name with the noun it belongs to, see `catalog.names`."""
+
+
+_NAMELESS = Field("", "")
+
+
 class Links:
     """What arguments may be linked to.
 
     Args:
         known: results by the ids of their calls.
-        returns: schemas of what calls not made yet may give.
+        made_by: the tools that these came from, as far as they are known, and those of earlier calls of the turn.
+        tools: what calls not written yet may call.
     """
 
-    def __init__(self, known: Mapping[str, JsonValue], returns: Iterable[JsonValue]) -> None:
+    def __init__(self, known: Mapping[str, JsonValue], made_by: Mapping[str, Tool], tools: Sequence[Tool]) -> None:
         self._known = known
-        self._returns = list(returns)
-        self._fields = {field for value in known.values() for field in _fields_of_value(value)}
-        self._fields |= {field for schema in self._returns for field in _fields_of_schema(schema)}
-        self._kinds: dict[frozenset[str] | None, int] = {}
+        self._made_by = made_by
+        self._tools = tools
+        begun = [tool for name, tool in made_by.items() if name not in known]
+        self._begun = {name: tool for name, tool in made_by.items() if name not in known}
+        near = {field for name, value in known.items() for field in _fields_of_value(value, self._noun(name))}
+        self._near = near | {field for tool in begun for field in _fields_of_schema(tool.returns, thing_noun(tool))}
+        coming = {field for tool in tools for field in _fields_of_schema(tool.returns, thing_noun(tool))}
+        self._all = self._near | coming
+        self._kinds: dict[frozenset[Field] | None, int] = {}
 
-    def kind(self, argument: str, *, required: bool) -> int:
-        """Return which of the rules holds for an argument: of `link0k2`, `link1k2` and so on the 2."""
-        alike = frozenset(field for field in self._fields if names.alike(argument, field))
-        return self._kinds.setdefault(alike if alike or not required else None, len(self._kinds))
+    def kind(self, tool: Tool, argument: str, *, required: bool, near: bool) -> int:
+        """Return which of the rules holds for an argument: of `link0k2`, `link1k2` and so on the 2.
+
+        Args:
+            near: it cannot be linked to calls that are not written yet.
+        """
+        fields = self._near if near else self._all
+        identity = parameter_identity(tool, argument)
+        found = frozenset(field for field in fields if field.identity == identity)
+        found = found or frozenset(field for field in fields if alike(argument, field.name))
+        return self._kinds.setdefault(found if found or not required else None, len(self._kinds))
 
     def rules(self, coming: Sequence[Sequence[str]]) -> list[str]:
         """Return the rules `link0k0` and so on, of links to one value, and `deep0` and so on, to any.
 
         Args:
-            coming: for every first number, the ids of calls not made yet that it can link to.
+            coming: for every first number, the ids of calls not written yet that it can link to.
         """
         lines = [*_COMMON]
         for ends, kind in self._kinds.items():
@@ -64,26 +92,35 @@ class Links:
                 options = [*there, *(f"{_link(name)} {later}" for name in ids if later)]
                 lines.append(f"link{number}k{kind}: {_either(options)}")
         for number, ids in enumerate(coming):
-            lines.append(f"deep{number}: {_either(f'{_link(name)} anywhere' for name in [*self._known, *ids])}")
+            names = [*self._known, *self._begun, *ids]
+            lines.append(f"deep{number}: {_either(f'{_link(name)} anywhere' for name in names)}")
         return lines
 
-    def _there(self, ends: frozenset[str] | None, kind: int, lines: list[str]) -> list[str]:
-        """Return the links to what is there under one of the keys, or under any; add the rules they need."""
+    def _noun(self, name: str) -> tuple[str, ...]:
+        return thing_noun(self._made_by[name]) if name in self._made_by else ()
+
+    def _there(self, ends: frozenset[Field] | None, kind: int, lines: list[str]) -> list[str]:
+        """Return the links to calls that are written, at one of the fields or at any; add the rules they need."""
         links = []
-        for number, (name, value) in enumerate(self._known.items()):
+        for number, name in enumerate([*self._known, *self._begun]):
             found = _Paths(f"path{kind}n{number}n", ends)
-            if (after := found.of_value(value)) is not None:
+            if name in self._known:
+                after = found.of_value(self._known[name], _NAMELESS, self._noun(name))
+            else:
+                after = found.of_schema(self._begun[name].returns, _NAMELESS, self._noun(name))
+            if after is not None:
                 links.append(f"{_link(name)} {found.closed(after)}")
                 lines += found.lines()
         return links
 
-    def _later(self, ends: frozenset[str] | None, kind: int, lines: list[str]) -> str:
-        """Return the rule of the ways into what calls will return, or nothing if none ends so."""
+    def _later(self, ends: frozenset[Field] | None, kind: int, lines: list[str]) -> str:
+        """Return the rule of the ways into what other calls will return, or nothing if none ends so."""
         found = _Paths(f"next{kind}n", ends)
-        ways = [way for schema in self._returns if (way := found.of_schema(schema)) is not None]
-        if not ways:
+        ways = [found.of_schema(tool.returns, _NAMELESS, thing_noun(tool)) for tool in self._tools]
+        closed = [found.closed(way) for way in ways if way is not None]
+        if not closed:
             return ""
-        lines += [*found.lines(), f"later{kind}: {_either(map(found.closed, ways))}"]
+        lines += [*found.lines(), f"later{kind}: {_either(closed)}"]
         return f"later{kind}"
 
 
@@ -96,10 +133,10 @@ class _Paths:
 
     Args:
         prefix: how the rules' names begin.
-        ends: keys under which a value must stand; None for any.
+        ends: what the values must be called; None for anything.
     """
 
-    def __init__(self, prefix: str, ends: frozenset[str] | None) -> None:
+    def __init__(self, prefix: str, ends: frozenset[Field] | None) -> None:
         self._prefix = prefix
         self._ends = ends
         self._names: dict[str, str] = {}
@@ -111,28 +148,33 @@ class _Paths:
     def lines(self) -> list[str]:
         return [] if len(self._names) > _RULES else [f"{name}: {body}" for body, name in self._names.items()]
 
-    def of_value(self, value: JsonValue, under: str = "", depth: int = 0) -> str | None:
+    def of_value(self, value: JsonValue, field: Field, owner: _Noun, depth: int = 0) -> str | None:
         if len(self._names) > _RULES or depth > _DEPTH:
             return "anywhere"
         if isinstance(value, dict):
-            return self._rule((_key(key), self.of_value(inner, key, depth + 1)) for key, inner in value.items())
+            return self._rule(
+                (_key(key), self.of_value(inner, *_inside(key, owner), depth + 1)) for key, inner in value.items()
+            )
         if isinstance(value, list):
-            inside = enumerate(value[:_ITEMS])
-            return self._rule((_item(place), self.of_value(inner, under, depth + 1)) for place, inner in inside)
-        return self._end(under)
+            items = enumerate(value[:_ITEMS])
+            return self._rule((_item(place), self.of_value(inner, field, owner, depth + 1)) for place, inner in items)
+        return self._end(field)
 
-    def of_schema(self, schema: JsonValue, under: str = "", depth: int = 0) -> str | None:
+    def of_schema(self, schema: JsonValue, field: Field, owner: _Noun, depth: int = 0) -> str | None:
         if not isinstance(schema, dict) or len(self._names) > _RULES or depth > _DEPTH:
             return "anywhere"
         properties, kind = schema.get("properties"), schema.get("type")
         if isinstance(properties, dict) and properties:
-            return self._rule((_key(key), self.of_schema(inner, key, depth + 1)) for key, inner in properties.items())
+            return self._rule(
+                (_key(key), self.of_schema(inner, *_inside(key, owner), depth + 1))
+                for key, inner in properties.items()
+            )
         if kind == "array" and "items" in schema:
-            return self._rule([("INDEX", self.of_schema(schema["items"], under, depth + 1))])
-        return self._end(under) if kind in ("string", "integer", "number", "boolean", "null") else "anywhere"
+            return self._rule([("INDEX", self.of_schema(schema["items"], field, owner, depth + 1))])
+        return self._end(field) if kind in ("string", "integer", "number", "boolean", "null") else "anywhere"
 
-    def _end(self, under: str) -> str | None:
-        return "" if self._ends is None or under in self._ends else None
+    def _end(self, field: Field) -> str | None:
+        return "" if self._ends is None or field in self._ends else None
 
     def _rule(self, steps: Iterable[tuple[str | None, str | None]]) -> str | None:
         """Return the rule of steps and the ways after them, or None if they lead nowhere."""
@@ -140,31 +182,43 @@ class _Paths:
         return self._names.setdefault(body, f"{self._prefix}{len(self._names)}") if body else None
 
 
-def _fields_of_value(value: JsonValue, under: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the keys under which single values stand."""
+def _inside(key: str, owner: _Noun) -> tuple[Field, _Noun]:
+    """Return what stands under a key of an object, and whose fields are inside of that."""
+    return Field(key, qualified(key, owner)), owner if is_container(key) else noun(key)
+
+
+def _fields_of_value(value: JsonValue, owner: _Noun, field: Field = _NAMELESS, depth: int = 0) -> Iterator[Field]:
+    """Yield what the single values in a result are called.
+
+    Args:
+        owner: the noun that bare names at the top belong to.
+    """
     if depth > _DEPTH:
         return
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _fields_of_value(inner, key, depth + 1)
+            under, thing = _inside(key, owner)
+            yield from _fields_of_value(inner, thing, under, depth + 1)
     elif isinstance(value, list):
         for inner in value[:_ITEMS]:
-            yield from _fields_of_value(inner, under, depth + 1)
+            yield from _fields_of_value(inner, owner, field, depth + 1)
     else:
-        yield under
+        yield field
 
 
-def _fields_of_schema(schema: JsonValue, under: str = "", depth: int = 0) -> Iterator[str]:
+def _fields_of_schema(schema: JsonValue, owner: _Noun, field: Field = _NAMELESS, depth: int = 0) -> Iterator[Field]:
+    """Yield what the single values of a schema are called."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return
     properties = schema.get("properties")
     if isinstance(properties, dict) and properties:
         for key, inner in properties.items():
-            yield from _fields_of_schema(inner, key, depth + 1)
+            under, thing = _inside(key, owner)
+            yield from _fields_of_schema(inner, thing, under, depth + 1)
     elif "items" in schema:
-        yield from _fields_of_schema(schema["items"], under, depth + 1)
+        yield from _fields_of_schema(schema["items"], owner, field, depth + 1)
     else:
-        yield under
+        yield field
 
 
 def _key(key: str) -> str | None:

@@ -120,7 +120,7 @@ class Engine:
         if self._guides is None:
             vocabulary = self._base.get_output_embeddings().weight.shape[0]
             self._guides = Guides(self._tokenizer, sorted(self._stop_ids), vocabulary)
-        return self._guides.begin(sampling.grammar, sampling.answer)
+        return self._guides.begin(sampling)
 
     async def _run(self) -> None:
         """Step until nothing is left to do; a failure is passed to everybody who waits."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from paraagent.agent.engine import sums
+from paraagent.agent.engine.sampling import Sampling
 from paraagent.errors import EnvironmentFault, UsageError
 
 try:
@@ -28,80 +29,6 @@ except ImportError:
 
 
 _SIGNS = {"+", "-", "x", "*", "/"}
-
-
-class Sums:
-    """Writes results into a text; made for one tokenizer, shared by its guides."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, vocabulary: int) -> None:
-        self._tokenizer = tokenizer
-        longer = np.zeros(-(-vocabulary // 32) * 32, dtype=np.uint8)
-        for token in tokenizer.get_vocab().values():
-            text = self.text([token]) if token < vocabulary else ""
-            longer[token] = text[:1].isdigit() or (text[:1] == " " and text.strip() in _SIGNS)
-        self.after_result: NDArray[np.int32] = ~np.packbits(longer, bitorder="little").view(np.int32)
-        """Tokens that lengthen neither a number nor a sum, as bits (vocabulary / 32)."""
-
-    def text(self, tokens: Sequence[int]) -> str:
-        found: str = self._tokenizer.decode(list(tokens))
-        return found
-
-    def after(self, text: str) -> list[int]:
-        """Return the tokens of the result that the end of a text asks for; none if it does not."""
-        found: list[int] = self._tokenizer.encode(sums.result(text), add_special_tokens=False)
-        return found
-
-
-class Guide:
-    """How far one turn has come in its grammar; a guide that is lost warns once and lets everything pass.
-
-    Args:
-        sums: writes results into what follows `answer`.
-        answer: how a turn begins that answers; empty if no results are to be written.
-    """
-
-    def __init__(self, matcher: LLMatcher, sums: Sums | None = None, answer: str = "") -> None:
-        self._matcher = matcher
-        self._sums = sums if answer else None
-        self._answer = answer
-        self._text = ""
-        self._settled = False
-        """Whether the last token ends a result."""
-        self._lost = False
-
-    def fill(self, masks: NDArray[np.int32], row: int) -> None:
-        """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
-        if not self._matcher.is_error():
-            fill_next_token_bitmask(self._matcher, masks, row)
-            if self._settled and self._sums is not None:
-                masks[row] &= self._sums.after_result
-        if self._matcher.is_error():
-            masks[row] = -1
-            if not self._lost:
-                warnings.warn(f"a turn is written unguided: {self._matcher.get_error()[:300]}", stacklevel=2)
-            self._lost = True
-
-    def take(self, token: int) -> list[int]:
-        """Take note of a token; return those that can only follow it."""
-        if self._matcher.is_error() or self._matcher.is_stopped() or not self._matcher.consume_token(token):
-            return []
-        forced: list[int] = self._matcher.compute_ff_tokens()
-        if forced and not self._matcher.consume_tokens(forced):
-            return []
-        self._note([token, *forced])
-        worked_out = self._sums.after(self._text[len(self._answer) :]) if self._sums else []
-        self._settled = bool(worked_out) and self._matcher.consume_tokens(worked_out)
-        if not self._settled:
-            return forced
-        self._note(worked_out)
-        return [*forced, *worked_out]
-
-    def _note(self, tokens: Sequence[int]) -> None:
-        """Take note of the turn's text, as long as it may be an answer."""
-        if self._sums is not None:
-            self._text += self._sums.text(tokens)
-            if not self._text.startswith(self._answer[: len(self._text)]):
-                self._sums = None
 
 
 class Guides:
@@ -119,12 +46,82 @@ class Guides:
             raise UsageError(
                 f"{type(tokenizer).__name__} has no tokenizer.json, so its turns cannot be guided: take --guide off"
             )
-        self._tokenizer = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=list(stop_ids))
-        self._sums = Sums(tokenizer, vocabulary)
+        self._texts = tokenizer
+        self._tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=list(stop_ids))
+        longer = np.zeros(-(-vocabulary // 32) * 32, dtype=np.uint8)
+        for token in tokenizer.get_vocab().values():
+            text = self.text([token]) if token < vocabulary else ""
+            longer[token] = text[:1].isdigit() or (text[:1] == " " and text.strip() in _SIGNS)
+        self.after_result: NDArray[np.int32] = ~np.packbits(longer, bitorder="little").view(np.int32)
+        """Tokens that lengthen neither a number nor a sum, as bits (vocabulary / 32)."""
 
-    def begin(self, grammar: str, answer: str = "") -> Guide:
-        """Return the guide of a turn, which writes results into what follows `answer`."""
-        return Guide(LLMatcher(self._tokenizer, grammar, log_level=0), self._sums, answer)
+    def begin(self, sampling: Sampling) -> Guide:
+        """Return the guide of a turn."""
+        return Guide(self, sampling)
+
+    def matcher(self, grammar: str) -> LLMatcher:
+        return LLMatcher(self._tokens, grammar, log_level=0)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        found: str = self._texts.decode(list(tokens), clean_up_tokenization_spaces=False)
+        return found
+
+    def result(self, text: str) -> list[int]:
+        """Return the tokens of the result that the end of a text asks for; none if it does not."""
+        found: list[int] = self._texts.encode(sums.result(text), add_special_tokens=False)
+        return found
+
+
+class Guide:
+    """How far one turn has come in its grammar; a guide that is lost warns once and lets everything pass."""
+
+    def __init__(self, guides: Guides, sampling: Sampling) -> None:
+        self._guides = guides
+        self._sampling = sampling
+        self._matcher = guides.matcher(sampling.grammar)
+        self._written: list[int] = []
+        self._settled = False
+        """Whether the last token ends a result."""
+        self._lost = False
+
+    def fill(self, masks: NDArray[np.int32], row: int) -> None:
+        """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
+        if not self._matcher.is_error():
+            fill_next_token_bitmask(self._matcher, masks, row)
+            if self._settled:
+                masks[row] &= self._guides.after_result
+        if self._matcher.is_error():
+            masks[row] = -1
+            if not self._lost:
+                warnings.warn(f"a turn is written unguided: {self._matcher.get_error()[:300]}", stacklevel=2)
+            self._lost = True
+
+    def take(self, token: int) -> list[int]:
+        """Take note of a token; return those that can only follow it."""
+        if self._matcher.is_error() or self._matcher.is_stopped() or not self._matcher.consume_token(token):
+            return []
+        forced: list[int] = self._matcher.compute_ff_tokens()
+        if forced and not self._matcher.consume_tokens(forced):
+            return []
+        self._written += [token, *forced]
+        text = self._guides.text(self._written)
+        self._look_again(text)
+        result = self._result(text)
+        self._settled = bool(result) and self._matcher.consume_tokens(result)
+        if not self._settled:
+            return forced
+        self._written += result
+        return [*forced, *result]
+
+    def _look_again(self, text: str) -> None:
+        """Take up the grammar of the rest where a line has ended, if there is one."""
+        if text.endswith("\n") and self._sampling.rest is not None and (grammar := self._sampling.rest(text)):
+            matcher = self._guides.matcher(grammar)
+            self._matcher = self._matcher if matcher.is_error() else matcher
+
+    def _result(self, text: str) -> list[int]:
+        answer = self._sampling.answer
+        return self._guides.result(text[len(answer) :]) if answer and text.startswith(answer) else []
 
 
 def masks_of(guides: Sequence[Guide | None], vocabulary: int) -> NDArray[np.int32] | None:

@@ -6,7 +6,7 @@ its own, so what it samples does not depend on which other rows share its batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -31,6 +31,9 @@ class Sampling:
     """The turn also ends with the token that completes one of these texts."""
     grammar: str = ""
     """Keeps the turn within a grammar, in Lark; its probabilities are then those of what is allowed."""
+    rest: Callable[[str], str] | None = None
+    """Returns the grammar of what may follow, from what the turn has written so far, asked at the end of every line;
+    empty if the grammar stays as it is."""
     answer: str = ""
     """How a turn that answers begins in this grammar: results of sums in it are worked out, see `sums`."""
 

@@ -11,21 +11,27 @@ from itertools import count, islice
 from paraagent.agent.context import Context
 from paraagent.agent.policies.critic import ANSWER, Without, told
 from paraagent.errors import ERROR_TRAITS
+from paraagent.protocol import compact
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
-from paraagent.types import Result, Tool
+from paraagent.types import Call, Result, Tool
 
 _TRIES = 3
 """Equal calls of a tool in a row, with equal results, after which it is not called any more."""
 
 
-def next_turn(context: Context, again: Without | None = None) -> str:
+def next_turn(context: Context, again: Without | None = None, begun: str = "") -> str:
     """Return the grammar of what may be written now. A tool that always does the same is left out.
 
     Args:
         again: what the turn must do without when it is written again; strings and numbers in calls must then stand in
             the request or in results, word for word.
+        begun: what has been written of the turn. If that is whole lines with calls, the grammar is of those that
+            follow, which know what they can link to; else there is none, as nothing has changed.
     """
+    lines = _calls(begun, context) if begun else {}
+    if begun and not lines:
+        return ""
     if context.turns_left == 1:
         return turn_grammar([], last=True)
     visible, without = View().tools, again or frozenset()
@@ -38,13 +44,30 @@ def next_turn(context: Context, again: Without | None = None) -> str:
         for exchange in context.exchanges
         for found in exchange.found
     ]
-    known = context.values()
-    used = dict.fromkeys(result.call.id for result in context.results() if result.call.id is not None)
+    tools, known = context.surfaced(), context.values()
+    used = {result.call.id: result.call.name for result in context.results() if result.call.id is not None}
     fresh = (name for number in count(len(used) + 1) if (name := f"c{number}") not in used)
-    quoted = None if again is None else f"{context.said()}\n{told(context)}"
+    made_by = {name: tools[used[name]] for name in known if used[name] in tools} | lines
     return turn_grammar(
-        shown, known=known, free=[*islice(fresh, LINES)], quoted=quoted, early=(ANSWER, None) in without
+        shown,
+        known=known,
+        made_by=made_by,
+        begun=len(lines),
+        free=[name for name in islice(fresh, LINES) if name not in lines],
+        quoted=None if again is None else f"{context.said()}\n{told(context)}",
+        early=(ANSWER, None) in without,
     )
+
+
+def _calls(begun: str, context: Context) -> dict[str, Tool]:
+    """Return the tools that a turn calls in its whole lines so far, by the ids of the calls."""
+    if not begun.endswith("\n"):
+        return {}
+    calls = compact.parse(begun).calls
+    tools = context.surfaced()
+    if not all(isinstance(call, Call) and call.id and call.name in tools for call in calls):
+        return {}
+    return {call.id: tools[call.name] for call in calls if isinstance(call, Call) and call.id}
 
 
 def _less(tool: Tool, without: Without) -> Tool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -181,7 +182,8 @@ class LocalModel:
         """
         usual, most = self.sampling, context.reply_tokens
         if self.guided:
-            usual = replace(usual, grammar=next_turn(context, again), answer=ANSWER_HEAD)
+            rest = partial(next_turn, context, again)
+            usual = replace(usual, grammar=next_turn(context, again), rest=rest, answer=ANSWER_HEAD)
         return usual if most is None else replace(usual, max_tokens=max(1, min(most - spent, usual.max_tokens)))
 
     def episode(self, seed: str | int | None = None) -> EpisodePolicy:
