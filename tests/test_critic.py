@@ -59,6 +59,15 @@ def test_nothing_speaks_against_what_a_result_says_and_what_links_lead_to() -> N
     assert against("Get the first order.", "c2 = get_order(id=$c1.orders.0.id)", results=[found]) == []
 
 
+@pytest.mark.parametrize("part", ["10", "25", "2026"])
+def test_part_of_a_date_is_no_number_of_the_request(part: str) -> None:
+    call = f'c1 = get_order(id="A7", number={part})'
+    invented = ("invented", "get_order", "number")
+    assert invented in against("Get order A7 of 2026-10-25.", call)
+    assert invented not in against(f"Get order A7 of 2026-10-25, number {part}.", call)
+    assert invented not in against(f"Get order A7 of 2026-10-25, {part}/page.", call)
+
+
 @pytest.mark.parametrize(
     ("given", "argument"),
     [('owner="guest"', "owner"), ("number=3", "number"), ("pretty_print=false", "pretty_print")],

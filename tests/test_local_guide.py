@@ -24,7 +24,7 @@ from paraagent.agent.policies.critic import ANSWER
 from paraagent.agent.policies.guided import next_turn
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
-from paraagent.errors import UsageError
+from paraagent.errors import ErrorKind, UsageError
 from paraagent.protocol.grammar import parse
 from paraagent.types import Call, Found, Hit, Message, Result, Search, Tool, ToolError
 
@@ -244,6 +244,25 @@ def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: boo
         value = {"polled": number} if moving else {}
         context.exchanges.append(Exchange(parse("run"), results=(Result(call, call.arguments, value, error),)))
     assert ("get_order" in next_turn(context)) is again
+
+
+@pytest.mark.parametrize(
+    ("kind", "then", "fixed"),
+    [
+        ("timeout", False, True),
+        ("rate_limited", False, True),
+        ("timeout", True, False),
+        ("invalid_args", False, False),
+    ],
+)
+def test_what_failed_in_passing_is_repeated_as_it_was(kind: ErrorKind, then: bool, fixed: bool) -> None:
+    episode = shown()
+    next(episode)
+    context, _ = next(episode)
+    call = Call("get_order", {"id": "$c0.id"}, "c1")
+    results = [Result(call, {"id": "A7"}, error=ToolError(kind, ""))] + [Result(call, {"id": "A7"}, {})] * then
+    context.exchanges.append(Exchange(parse("run"), results=tuple(results)))
+    assert ('"id=" ("\\"A7\\""' in next_turn(context)) is fixed
 
 
 def test_later_lines_know_what_earlier_ones_call() -> None:

@@ -239,4 +239,4 @@ def _stands(value: str, text: str) -> bool:
 
 
 def _word(reading: str) -> str:
-    return rf"(?<![\w.]){re.escape(reading)}(?!\w|\.\d)"
+    return rf"(?<![\w.])(?<!\d[:/-]){re.escape(reading)}(?!\w|[.:/-]\d)"

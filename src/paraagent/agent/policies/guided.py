@@ -10,18 +10,21 @@ from itertools import count, islice
 
 from paraagent.agent.context import Context
 from paraagent.agent.policies.critic import ANSWER, Without, told
-from paraagent.errors import ERROR_TRAITS
+from paraagent.errors import ERROR_TRAITS, ErrorKind
 from paraagent.protocol import compact
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
-from paraagent.types import Call, Result, Tool
+from paraagent.types import Call, JsonObject, Result, Tool
 
 _TRIES = 3
 """Equal calls of a tool in a row, with equal results, after which it is not called any more."""
 
 
 def next_turn(context: Context, again: Without | None = None, begun: str = "") -> str:
-    """Return the grammar of what may be written now. A tool that always does the same is left out.
+    """Return the grammar of what may be written now.
+
+    A tool that always does the same is left out. One whose last call failed for a reason that passes is called once
+    more with the same arguments or not at all.
 
     Args:
         again: what the turn must do without when it is written again; strings and numbers in calls must then stand in
@@ -36,10 +39,15 @@ def next_turn(context: Context, again: Without | None = None, begun: str = "") -
         return turn_grammar([], last=True)
     visible, without = View().tools, again or frozenset()
     barred = _stuck(context) | {tool for tool, argument in without if argument is None}
+    pending = _pending(context)
     shown = [
         Shown(
             found.search.slot,
-            tuple(_less(hit.tool, without) for hit in found.hits[:visible] if hit.tool.name not in barred),
+            tuple(
+                _less(pending.get(hit.tool.name, hit.tool), without)
+                for hit in found.hits[:visible]
+                if hit.tool.name not in barred
+            ),
         )
         for exchange in context.exchanges
         for found in exchange.found
@@ -77,6 +85,24 @@ def _less(tool: Tool, without: Without) -> Tool:
         return tool
     left = {name: schema for name, schema in properties.items() if (tool.name, name) not in without}
     return replace(tool, parameters={**tool.parameters, "properties": left})
+
+
+def _pending(context: Context) -> dict[str, Tool]:
+    """Return the tools whose last call failed for a reason that passes, by name, with no other arguments than its."""
+    latest = {result.call.name: result for result in context.results()}
+    failed = {name: one for name, one in latest.items() if one.error is not None and _passes(one.error.kind)}
+    tools = context.surfaced()
+    return {name: _fixed(tools[name], one.arguments) for name, one in failed.items() if name in tools}
+
+
+def _passes(kind: ErrorKind) -> bool:
+    return ERROR_TRAITS[kind].retry_helps and ERROR_TRAITS[kind].fault == "tool"
+
+
+def _fixed(tool: Tool, arguments: JsonObject) -> Tool:
+    """Return the tool such that it takes these arguments only."""
+    properties: JsonObject = {name: {"const": value} for name, value in arguments.items()}
+    return replace(tool, parameters={"type": "object", "properties": properties, "required": [*arguments]})
 
 
 def _stuck(context: Context) -> set[str]:
