@@ -1,13 +1,14 @@
 """The compact dialect as a grammar in Lark, for engines that keep a model within one as it writes.
 
-Place in the flow: layer 2, optional; `policies.guided` writes one per turn. A call in it names a tool that
-was shown, behind the search that showed it if it names one; the arguments that this tool requires, and others that it
-has; values of their types, choices, or links to calls that there are. Queries and answers are free.
-Limits: that a link leads to an earlier line is told of the first lines only, and not which tool made the call there;
-nor that an optional argument stands there once only; of more than five required arguments their number is. Of the
-schemas types and choices are told, of lists and objects no more. A string is short unless it is quoted; quoted words
-are what spaces and signs part; lists, objects and untyped values quote nothing. Thoughts and explicit plans are left
-out, and so are tools whose names the dialect cannot read.
+Place in the flow: layer 2, optional; `policies.guided` writes one per turn, and one of the lines that follow whenever
+a line with a call is written (`begun`). A call in it names a tool that was shown, behind the search that showed it if
+it names one; the arguments that this tool requires, and others that it has; values of their types, choices, or links
+to calls that there are. Queries and answers are free.
+Limits: that a link leads to an earlier line is told of the first lines only, and which tool makes the call there only
+where it is written; not that an optional argument stands there once only; of more than five required arguments their
+number is. Of the schemas types and choices are told, of lists and objects no more. A string is short unless it is
+quoted; quoted words are what spaces and signs part; lists, objects and untyped values quote nothing. Thoughts and
+explicit plans are left out, and so are tools whose names the dialect cannot read.
 """
 
 from __future__ import annotations
