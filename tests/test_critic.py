@@ -66,6 +66,12 @@ def test_part_of_a_date_is_no_number_of_the_request(part: str) -> None:
     assert invented in against("Get order A7 of 2026-10-25.", call)
     assert invented not in against(f"Get order A7 of 2026-10-25, number {part}.", call)
     assert invented not in against(f"Get order A7 of 2026-10-25, {part}/page.", call)
+    assert invented not in against(f"Get order A7, 7-{part} of it.", call)
+
+
+def test_a_date_is_a_value_of_the_request() -> None:
+    found = against("Get A7 of 2026-10-25/2026-10-27.", 'c1 = get_order(id="A7", owner="2026-10-25")')
+    assert ("invented", "get_order", "owner") not in found
 
 
 @pytest.mark.parametrize(

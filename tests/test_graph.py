@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from paraagent.catalog.graph import Edge, mine
-from paraagent.catalog.names import in_path, noun, parameter_identity, path_run, qualified, singular, words
+from paraagent.catalog.names import alike, in_path, noun, parameter_identity, path_run, qualified, singular, words
 from paraagent.catalog.store import Catalog
 from paraagent.types import EffectKind, JsonObject, JsonValue, Tool
 
@@ -168,3 +168,25 @@ def test_names() -> None:
     assert in_path("/v1/{+name}", "name")
     assert not in_path("/v1/{names}", "name")
     assert parameter_identity(GET, "id") == "orderid"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_so"),
+    [
+        ("orderId", "id", True),
+        ("id", "order_id", True),
+        ("projectIdOrKey", "id", True),
+        ("due", "due_date", True),
+        ("cursor", "nextCursor", True),
+        ("order_identifier", "id", True),
+        ("orders", "order", True),
+        ("order_id", "customer_id", False),
+        ("valid", "id", False),
+        ("limit", "id", False),
+        ("", "id", False),
+        ("", "", False),
+    ],
+)
+def test_names_that_may_be_those_of_one_thing(one: str, other: str, is_so: bool) -> None:
+    assert alike(one, other) is is_so
+    assert alike(other, one) is is_so

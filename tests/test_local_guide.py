@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -24,9 +25,9 @@ from paraagent.agent.policies.critic import ANSWER
 from paraagent.agent.policies.guided import next_turn
 from paraagent.agent.policies.local import LocalPolicy
 from paraagent.agent.policies.model import Dialect, Guidance, LocalConfig, LocalModel
-from paraagent.errors import ErrorKind, UsageError
+from paraagent.errors import UsageError
 from paraagent.protocol.grammar import parse
-from paraagent.types import Call, Found, Hit, Message, Result, Search, Tool, ToolError
+from paraagent.types import Call, Found, Hit, JsonValue, Message, Result, Search, Tool, ToolError
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in tiny_model.WARNINGS]
 WORDS = 'start: "a" ("b" | "c") "def" /[0-9]/ "."'
@@ -117,6 +118,9 @@ def test_a_line_that_has_ended_may_change_what_follows() -> None:
     turn = write(engine(), Sampling(grammar='start: "a\\n" ("c" | "d") ("\\n" "e")+', rest=rest))
     assert text(turn) == "a\nb."
     assert asked == ["a\n"]
+    with pytest.warns(UserWarning, match="rest"):
+        failing = write(engine(), Sampling(grammar='start: "a\\n" "c"', rest=lambda _: text(None)))  # type: ignore[arg-type]
+    assert text(failing) == "a\nc"
     with_none = write(engine(), Sampling(max_tokens=6, grammar='start: "a\\n" "c"', rest=lambda _: "start: nothing"))
     assert text(with_none) == "a\nc"
 
@@ -246,23 +250,55 @@ def test_a_call_is_not_repeated_for_ever(ids: list[str], late: bool, moving: boo
     assert ("get_order" in next_turn(context)) is again
 
 
+LATE = ToolError("timeout", "")
+
+
+def failed(error: ToolError | None = LATE, **arguments: JsonValue) -> Result:
+    return Result(Call("get_order", arguments, "c1"), arguments, {} if error is None else None, error)
+
+
 @pytest.mark.parametrize(
-    ("kind", "then", "fixed"),
+    ("exchanges", "fixed"),
     [
-        ("timeout", False, True),
-        ("rate_limited", False, True),
-        ("timeout", True, False),
-        ("invalid_args", False, False),
+        ([[failed(id="A7")]], True),
+        ([[failed(ToolError("rate_limited", ""), id="A7")]], True),
+        ([[failed(id="A7")], [failed(id="A7")]], True),
+        ([[failed(id="A7")]] * 3, False),  # enough
+        ([[failed(id="A7")], [failed(None, id="B8")]], False),
+        ([[failed(ToolError("invalid_args", ""), id="A7")]], False),
+        ([[failed(id="A7"), failed(id="B8")]], False),  # which of them?
+        ([[failed(id=["A7"])]], False),
+        ([[failed(id="A7" * 1000)]], False),
+        ([[failed(id="A7")], "Try B8."], False),
     ],
 )
-def test_what_failed_in_passing_is_repeated_as_it_was(kind: ErrorKind, then: bool, fixed: bool) -> None:
+def test_what_failed_in_passing_is_repeated_as_it_was(exchanges: list[list[Result] | str], fixed: bool) -> None:
     episode = shown()
     next(episode)
     context, _ = next(episode)
-    call = Call("get_order", {"id": "$c0.id"}, "c1")
-    results = [Result(call, {"id": "A7"}, error=ToolError(kind, ""))] + [Result(call, {"id": "A7"}, {})] * then
-    context.exchanges.append(Exchange(parse("run"), results=tuple(results)))
+    for one in exchanges:
+        said = one if isinstance(one, str) else ""
+        results = () if isinstance(one, str) else tuple(one)
+        context.exchanges.append(Exchange(parse("run"), results=results, reply=said))
     assert ('"id=" ("\\"A7\\""' in next_turn(context)) is fixed
+
+
+@pytest.mark.filterwarnings("error:a turn is written unguided")
+def test_turns_of_several_lines_are_kept_to_what_there_is() -> None:
+    makes = Tool("make", "", {"type": "object"}, {"type": "object", "properties": {"id": {"type": "string"}}}, "read")
+    takes = replace(TOOL, name="take", returns={"type": "object", "properties": {"n": {"type": "integer"}}})
+    found = Found(Search("s", "s"), (Hit(makes, 1.0, ""), Hit(takes, 1.0, "")), 2, False)
+    local = LocalModel.over(
+        tiny_model.model(), tiny_model.tokenizer(), LocalConfig(guide="calls", temperature=1.0, max_tokens=90)
+    )
+    lines = []
+    for seed in range(40):
+        context = Context("Do it.", [Message("user", "Do it.")], turns_left=5)
+        context.exchanges.append(Exchange(parse("find\ns"), (found,)))
+        turn = parse(asyncio.run(LocalPolicy(local, seed).act(context)).text)
+        assert turn.kind != "invalid"
+        lines.append(len(turn.calls))
+    assert max(lines) > 1
 
 
 def test_later_lines_know_what_earlier_ones_call() -> None:

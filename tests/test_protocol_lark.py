@@ -228,6 +228,34 @@ def test_of_several_ids_the_one_of_the_same_thing_is_linked(argument: str, path:
     assert fits(f"c2 = {line}", shown, made_by={"c1": maker}, begun=1, free=["c2", "c3"]) is within
 
 
+@pytest.mark.parametrize(
+    ("argument", "result", "path"),
+    [
+        ("customer", {"id": "cus_1"}, ".id"),  # made by a tool whose resource is a customer
+        ("url", {"url": "a", "html_url": "b"}, ".html_url"),
+        ("due", {"due_date": "a"}, ".due_date"),
+        ("cursor", {"meta": {"nextCursor": "a"}}, ".meta.nextCursor"),
+        ("body", {"result": "a"}, ".result"),
+        ("body", "a", ""),
+    ],
+)
+def test_optional_arguments_may_be_linked_to_what_fits(argument: str, result: JsonValue, path: str) -> None:
+    maker = replace(tool("get", {}), resource="customer")
+    taker = tool("send", {argument: {"type": "string"}})
+    turn = f"run\nc2 = send({argument}=$c1{path})"
+    assert fits(turn, [Shown("x", (maker, taker))], known={"c1": result}, made_by={"c1": maker}, free=["c2"])
+
+
+def test_an_argument_that_a_result_repeats_is_no_better_evidence() -> None:
+    customer, invoice = tool("create_customer", {}), tool("create_invoice", {"customer_id": {}}, ["customer_id"])
+    known: dict[str, JsonValue] = {"c1": {"id": "a"}, "c2": {"id": "i", "customer_id": "a"}, "c3": {"id": "b"}}
+    made_by = {"c1": customer, "c2": invoice, "c3": customer}
+    shown = [Shown("x", (customer, invoice))]
+    for link in ("$c3.id", "$c2.customer_id"):
+        turn = f"run\nc4 = create_invoice(customer_id={link})"
+        assert fits(turn, shown, known=known, made_by=made_by, free=["c4"])
+
+
 def test_a_turn_that_has_begun_goes_on_with_lines() -> None:
     assert fits('c2 = get_order(order_id="A7")', begun=1, free=["c2"])
     assert fits('c2 = get_order(order_id="A7")\nc3 = list_orders()', begun=1, free=["c2", "c3"])
@@ -239,7 +267,7 @@ def test_a_turn_that_has_begun_goes_on_with_lines() -> None:
 
 def test_no_link_begins_that_leads_nowhere() -> None:
     maker = replace(tool("make", {}), returns={"type": "object", "properties": {"id": {"type": "string"}}})
-    taker = replace(tool("take", {"note": {"type": "integer"}, "id": {"type": "integer"}}), returns={"type": "null"})
+    taker = replace(tool("take", {"note": {"type": "integer"}, "id": {"type": "integer"}}), returns=maker.returns)
     shown = [Shown("x", (maker, taker))]
     assert fits("run\nc1 = make()\nc2 = take(id=$c1", shown, begins=True)
     assert not fits("run\nc1 = make()\nc2 = take(note=$", shown, begins=True)
@@ -400,6 +428,8 @@ def test_values_that_it_has_not(schema: JsonObject, value: str) -> None:
         ("pay 1,000 now", "integer", "1000", True),
         (" ".join(map(str, range(1000, 1300))), "integer", "1299", True),
         ("no number", "integer", "5", True),
+        ("since 2026-10-25, 7 of them", "integer", "10", False),
+        ("pages 3-5", "integer", "3", True),
         ("x", "null", "null", True),
         ("half a pair \ud800 and more", "string", '"and more"', True),
     ],

@@ -136,9 +136,10 @@ def qualified(name: str, parent: tuple[str, ...]) -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Tell whether two names may be those of one thing: the words of one end the other, as of `orderId` and `id`."""
+    """Tell whether two names may be those of one thing, as one begins or ends with the words of the other: `orderId`
+    and `id`, `due` and `due_date`."""
     shorter, longer = sorted((_unified(noun(one)), _unified(noun(other))), key=len)
-    return bool(shorter) and longer[-len(shorter) :] == shorter
+    return bool(shorter) and shorter in (longer[: len(shorter)], longer[-len(shorter) :])
 
 
 def path_noun(path: str, parameter: str) -> tuple[str, ...]:

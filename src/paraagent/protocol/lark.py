@@ -55,7 +55,6 @@ any: %json {{{_ANYTHING}}}"""
 _PLAIN = r'[^"\\\x00-\x1F\x7F]'
 _ESCAPED = r'\\(["\\\/bfnrt]|u[a-fA-F0-9]{4})'
 _FIRST = rf'[^"\\$\x00-\x1F\x7F]|{_ESCAPED}|\$([^A-Za-z_"\\\x00-\x1F\x7F]|{_ESCAPED})'  # no link
-_PLAIN_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
 _INTEGER = "/-?(0|[1-9][0-9]{0,18})/"
 _NUMBER = '%json {"type": "number"}'
 _FREE = rf"""
@@ -217,7 +216,8 @@ def _quoting(text: str) -> str:
     """Return the rules of values that stand in the text, word for word; without any number there, of all numbers."""
     words = _text(json.dumps(_flat(text), ensure_ascii=False)[1:-1])
     joined = re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)  # commas part thousands or values
-    numbers = re.findall(rf"(?<![\w.])(?<![0-9][:/-]){_PLAIN_NUMBER}(?!\w|[.:/-][0-9])", f"{text}\n{joined}")
+    spread = re.sub(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", " ", f"{text}\n{joined}")
+    numbers = re.findall(r"(?<![\w.])-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?![\w]|\.[0-9])", spread)
     numbers = list(dict.fromkeys(reversed(numbers)))[:_NUMBERS]
     whole = [number for number in numbers if "." not in number]
     return "\n".join(

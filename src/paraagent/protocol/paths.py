@@ -2,10 +2,11 @@
 
 Place in the flow: layer 2, optional, below `lark`. Of a result every path is known, of a call yet to be made what the
 tools' schemas tell. A path ends at a text, number, flag or null: what is there for an argument to hold. It ends at a
-field that means the same by its name: `order_id` is linked to an `orderId` or to the `id` of an `order`. If there is
-none, at one that is called alike, as any `id`; if there is none either, a required argument may be linked to any.
-Limits: of lists the first items; keys that the dialect cannot write are no way; beyond some depth or size, and where
-schemas tell nothing, all is let pass.
+field that fits the argument by its name: an identifier is linked to what identifies the same thing, `order_id` to an
+`orderId` or to the `id` of an `order`; without such a field, and of other arguments, it is any that is called alike,
+and a result that is one value. If none is called alike, a required argument may be linked to anything.
+Limits: names are all the evidence there is. Of lists the first items; keys that the dialect cannot write are no way;
+beyond some depth or size, and where schemas tell nothing, all is let pass.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from paraagent.catalog.names import alike, is_container, noun, parameter_identity, qualified, thing_noun
+from paraagent.catalog.names import (
+    BARE_WORDS,
+    alike,
+    is_container,
+    noun,
+    parameter_identity,
+    qualified,
+    thing_noun,
+)
 from paraagent.types import JsonValue, Tool
 
 _COMMON = (
@@ -44,6 +54,8 @@ class Field(NamedTuple):
 
 
 _NAMELESS = Field("", "")
+_WHOLE = ("", "result")
+"""What a result is called that is one value."""
 
 
 class Links:
@@ -59,12 +71,10 @@ class Links:
         self._known = known
         self._made_by = made_by
         self._tools = tools
-        begun = [tool for name, tool in made_by.items() if name not in known]
         self._begun = {name: tool for name, tool in made_by.items() if name not in known}
-        near = {field for name, value in known.items() for field in _fields_of_value(value, self._noun(name))}
-        self._near = near | {field for tool in begun for field in _fields_of_schema(tool.returns, thing_noun(tool))}
-        coming = {field for tool in tools for field in _fields_of_schema(tool.returns, thing_noun(tool))}
-        self._all = self._near | coming
+        self._fields = {name: frozenset(_fields_of_value(value, self._noun(name))) for name, value in known.items()}
+        self._fields |= {name: _returned(tool) for name, tool in self._begun.items()}
+        self._coming = [(tool, _returned(tool)) for tool in tools]
         self._kinds: dict[frozenset[Field] | None, int] = {}
 
     def kind(self, tool: Tool, argument: str, *, required: bool, near: bool) -> int:
@@ -73,11 +83,12 @@ class Links:
         Args:
             near: it cannot be linked to calls that are not written yet.
         """
-        fields = self._near if near else self._all
-        identity = parameter_identity(tool, argument)
-        found = frozenset(field for field in fields if field.identity == identity)
-        found = found or frozenset(field for field in fields if alike(argument, field.name))
-        return self._kinds.setdefault(found if found or not required else None, len(self._kinds))
+        sources = [(self._made_by.get(name), fields) for name, fields in self._fields.items()]
+        sources += [] if near else self._coming
+        fields = {field for _, some in sources for field in some}
+        found = _same(tool, argument, sources) or {field for field in fields if alike(argument, field.name)}
+        whole = {field for field in fields if field.name in _WHOLE}
+        return self._kinds.setdefault(frozenset(found | whole) if found or not required else None, len(self._kinds))
 
     def rules(self, coming: Sequence[Sequence[str]]) -> list[str]:
         """Return the rules `link0k0` and so on, of links to one value, and `deep0` and so on, to any.
@@ -102,7 +113,9 @@ class Links:
     def _there(self, ends: frozenset[Field] | None, kind: int, lines: list[str]) -> list[str]:
         """Return the links to calls that are written, at one of the fields or at any; add the rules they need."""
         links = []
-        for number, name in enumerate([*self._known, *self._begun]):
+        for number, (name, fields) in enumerate(self._fields.items()):
+            if name in self._known and ends is not None and ends.isdisjoint(fields):
+                continue
             found = _Paths(f"path{kind}n{number}n", ends)
             if name in self._known:
                 after = found.of_value(self._known[name], _NAMELESS, self._noun(name))
@@ -122,6 +135,29 @@ class Links:
             return ""
         lines += [*found.lines(), f"later{kind}: {_either(closed)}"]
         return f"later{kind}"
+
+
+_Source = tuple[Tool | None, frozenset[Field]]
+"""What a result or schema holds, and the tool that gives it."""
+
+
+def _same(tool: Tool, argument: str, sources: Iterable[_Source]) -> set[Field]:
+    """Return the fields that identify what an argument does; none if only calls repeat it that had asked for it."""
+    identity, parts = parameter_identity(tool, argument), noun(argument)
+    if not parts or parts[-1] not in BARE_WORDS:
+        identity = f"{identity}id"  # the customer is what the id of a customer tells
+    found: set[Field] = set()
+    new = False
+    for maker, fields in sources:
+        same = {field for field in fields if field.identity == identity}
+        found |= same
+        new = new or bool(same and (maker is None or identity not in _asked(maker)))
+    return found if new else set()
+
+
+def _asked(tool: Tool) -> set[str]:
+    properties = tool.parameters.get("properties")
+    return {parameter_identity(tool, name) for name in properties} if isinstance(properties, dict) else set()
 
 
 def _either(options: Iterable[str]) -> str:
@@ -182,6 +218,11 @@ class _Paths:
         return self._names.setdefault(body, f"{self._prefix}{len(self._names)}") if body else None
 
 
+def _returned(tool: Tool) -> frozenset[Field]:
+    return frozenset(_fields_of_schema(tool.returns, thing_noun(tool)))
+
+
+@lru_cache(maxsize=65536)
 def _inside(key: str, owner: _Noun) -> tuple[Field, _Noun]:
     """Return what stands under a key of an object, and whose fields are inside of that."""
     return Field(key, qualified(key, owner)), owner if is_container(key) else noun(key)
@@ -221,6 +262,7 @@ def _fields_of_schema(schema: JsonValue, owner: _Noun, field: Field = _NAMELESS,
         yield field
 
 
+@lru_cache(maxsize=65536)
 def _key(key: str) -> str | None:
     return _literal(f".{key}") if _KEY.fullmatch(key) else None
 

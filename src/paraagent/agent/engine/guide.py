@@ -80,6 +80,8 @@ class Guide:
         self._sampling = sampling
         self._matcher = guides.matcher(sampling.grammar)
         self._written: list[int] = []
+        self._tail = ""
+        """The end of an answer."""
         self._settled = False
         """Whether the last token ends a result."""
         self._lost = False
@@ -88,8 +90,9 @@ class Guide:
         """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
         if not self._matcher.is_error():
             fill_next_token_bitmask(self._matcher, masks, row)
-            if self._settled:
-                masks[row] &= self._guides.after_result
+            ended = masks[row] & self._guides.after_result
+            if self._settled and ended.any():
+                masks[row] = ended
         if self._matcher.is_error():
             masks[row] = -1
             if not self._lost:
@@ -100,28 +103,53 @@ class Guide:
         """Take note of a token; return those that can only follow it."""
         if self._matcher.is_error() or self._matcher.is_stopped() or not self._matcher.consume_token(token):
             return []
-        forced: list[int] = self._matcher.compute_ff_tokens()
+        self._written.append(token)
+        self._look_again(token)
+        forced = self._up_to_line(self._matcher.compute_ff_tokens())
         if forced and not self._matcher.consume_tokens(forced):
             return []
-        self._written += [token, *forced]
-        text = self._guides.text(self._written)
-        self._look_again(text)
-        result = self._result(text)
+        self._written += forced
+        if forced:
+            self._look_again(forced[-1])
+        result = self._result([token, *forced])
         self._settled = bool(result) and self._matcher.consume_tokens(result)
         if not self._settled:
             return forced
         self._written += result
+        self._tail += self._guides.text(result)
         return [*forced, *result]
 
-    def _look_again(self, text: str) -> None:
-        """Take up the grammar of the rest where a line has ended, if there is one."""
-        if text.endswith("\n") and self._sampling.rest is not None and (grammar := self._sampling.rest(text)):
-            matcher = self._guides.matcher(grammar)
-            self._matcher = self._matcher if matcher.is_error() else matcher
+    def _up_to_line(self, tokens: list[int]) -> list[int]:
+        """Return the tokens up to the first that ends a line, behind which the grammar may be another one."""
+        ends = (place for place, token in enumerate(tokens, 1) if self._ends_line(token))
+        return tokens[: next(ends, len(tokens))]
 
-    def _result(self, text: str) -> list[int]:
-        answer = self._sampling.answer
-        return self._guides.result(text[len(answer) :]) if answer and text.startswith(answer) else []
+    def _ends_line(self, token: int) -> bool:
+        return self._sampling.rest is not None and self._guides.text([token]).endswith("\n")
+
+    def _look_again(self, token: int) -> None:
+        """Take up the grammar of the rest where a line has ended, if there is one."""
+        if self._sampling.rest is None or not self._ends_line(token):
+            return
+        try:
+            grammar = self._sampling.rest(self._guides.text(self._written))
+        except Exception as error:  # other turns are written in the same step
+            warnings.warn(f"the grammar of a turn's rest cannot be made: {error!r}", stacklevel=2)
+            return
+        if grammar and not (matcher := self._guides.matcher(grammar)).is_error():
+            self._matcher = matcher
+
+    def _result(self, tokens: Sequence[int]) -> list[int]:
+        """Return the tokens of the result that an answer asks for at its end, if it does."""
+        if not self._answers:
+            return []
+        self._tail = (self._tail + self._guides.text(tokens))[-sums.TAIL :]
+        return self._guides.result(self._tail)
+
+    @property
+    def _answers(self) -> bool:
+        head = self._sampling.answer
+        return bool(head) and self._guides.text(self._written[: len(head)]).startswith(head)
 
 
 def masks_of(guides: Sequence[Guide | None], vocabulary: int) -> NDArray[np.int32] | None:

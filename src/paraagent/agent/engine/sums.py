@@ -3,7 +3,8 @@
 Place in the flow: layer 3, optional; part of `engine`, whose guides write the results into answers. A small model
 knows which sum to write long before it can do it (Cobbe et al. 2021, arXiv:2110.14168, calculate in the same way).
 Known are `27 x 50 =`, `1350 + 135 - 7 =`, `15 percent of 480 is`, `2026-05-12 is a`, `From 2026-01-03: 9 days to`.
-Limits: numbers and signs with spaces between them, no brackets; a result that no decimal ends has ten digits.
+Limits: numbers and signs with spaces between them, no brackets; what stands before a sum must be a word or a mark. A
+result without an end has ten digits. Behind these beginnings nothing else can be said: no `2026-12-25 is a holiday`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from fractions import Fraction
 
 TAIL = 400
 """Characters at the end of a text that are looked at."""
+_PLACES = 30
+"""Digits behind a point at most."""
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,10})?"
-_FREE = r"(?<![\w.,:/%+*-])(?<![\w)] [+*/x-] )"
+_FREE = r"(?:^|\n|(?<=[(:;,.?!=] )|(?<=[a-z]{2} )|\()"
+"""What may stand before a sum: not a sign, nor what a sign may stand behind."""
 _DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-_TERMS = re.compile(rf"(?:^|(?<= ))([-+x*/]) ({_NUMBER})(?= |$)")
+_SIGN = "[-+x*/×÷−]"
+_WORDS = ("minus", "plus", "times", "by", "over")
+"""Before a sum they are signs."""
+_TERMS = re.compile(rf"({_SIGN}) ({_NUMBER})")
 
 
 def result(text: str) -> str:
@@ -27,21 +34,24 @@ def result(text: str) -> str:
     for pattern, work_out in _PATTERNS:
         if match := pattern.search(text[-TAIL:]):
             try:
-                return ("" if match[0].endswith(" ") else " ") + work_out(*match.groups())
+                found = work_out(*match.groups())
+                return found if not found or match[0].endswith(" ") else f" {found}"
             except (ArithmeticError, ValueError):
                 return ""
     return ""
 
 
-def _sum(terms: str) -> str:
+def _sum(before: str, terms: str) -> str:
     """Work out products and quotients first, each kind from left to right."""
+    if before in _WORDS:
+        return ""
     first, *_ = terms.split(" ")
     parts = [Fraction(first)]
-    for sign, number in _TERMS.findall(terms[len(first) + 1 :]):
+    for sign, number in _TERMS.findall(terms[len(first) :]):
         value = Fraction(number)
-        if sign in "x*":
+        if sign in "x*×":
             parts[-1] *= value
-        elif sign == "/":
+        elif sign in "/÷":
             parts[-1] /= value
         else:
             parts.append(value if sign == "+" else -value)
@@ -53,9 +63,22 @@ def _percentage(percent: str, whole: str) -> str:
 
 
 def _written(value: Fraction) -> str:
-    if value.denominator == 1:
-        return str(value.numerator)
-    return f"{(Decimal(value.numerator) / value.denominator):.10g}"
+    """Return all digits of a decimal that ends, else ten."""
+    rest, places = value.denominator, 0
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest, count = rest // prime, count + 1
+        places = max(places, count)
+    if rest == 1 and places <= _PLACES:
+        return f"{'-' * (value < 0)}{_decimal(abs(value.numerator) * 10**places // value.denominator, places)}"
+    found = Decimal(value.numerator) / Decimal(value.denominator)
+    return f"{found:.{max(0, 9 - found.adjusted())}f}"
+
+
+def _decimal(digits: int, places: int) -> str:
+    text = f"{digits:0{places + 1}}"
+    return f"{text[:-places]}.{text[-places:]}" if places else text
 
 
 def _weekday(day: str) -> str:
@@ -69,9 +92,9 @@ def _later(start: str, days: str) -> str:
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
     (re.compile(pattern), work_out)
     for pattern, work_out in (
-        (rf"{_FREE}({_NUMBER}(?: [-+x*/] {_NUMBER}){{1,12}}) = ?$", _sum),
+        (rf"(?:([a-z]+) )?{_FREE}({_NUMBER}(?: {_SIGN} {_NUMBER}){{1,12}}) = ?$", _sum),
         (rf"{_FREE}({_NUMBER})(?: percent|%) of ({_NUMBER}) (?:is|=) ?$", _percentage),
-        (rf"(?<![\w-]){_DATE} is an? ?$", _weekday),
+        (rf"(?<![\w-]){_DATE} is a ?$", _weekday),
         (rf"From {_DATE}: (?:[^.:]*[,=] )?([0-9]{{1,5}}) days to ?$", _later),
     )
 )

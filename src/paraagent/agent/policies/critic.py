@@ -239,4 +239,8 @@ def _stands(value: str, text: str) -> bool:
 
 
 def _word(reading: str) -> str:
-    return rf"(?<![\w.])(?<!\d[:/-]){re.escape(reading)}(?!\w|[.:/-]\d)"
+    """Return what finds a reading as a word or number of its own; a part of a date is none."""
+    return (
+        rf"(?<![\w.])(?!(?<=\d{{4}}-)\d\d-\d\d)(?!(?<=\d{{4}}-\d\d-)\d\d)"
+        rf"{re.escape(reading)}(?!\w|\.\d|-\d\d-\d\d)"
+    )

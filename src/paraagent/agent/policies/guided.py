@@ -12,10 +12,13 @@ from paraagent.agent.context import Context
 from paraagent.agent.policies.critic import ANSWER, Without, told
 from paraagent.errors import ERROR_TRAITS, ErrorKind
 from paraagent.protocol import compact
+from paraagent.protocol.jsontext import write_json
 from paraagent.protocol.lark import LINES, Shown, turn_grammar
 from paraagent.protocol.shorten import View
 from paraagent.types import Call, JsonObject, Result, Tool
 
+_SHORT = 1_000
+"""Characters of arguments that are told to be repeated."""
 _TRIES = 3
 """Equal calls of a tool in a row, with equal results, after which it is not called any more."""
 
@@ -23,8 +26,8 @@ _TRIES = 3
 def next_turn(context: Context, again: Without | None = None, begun: str = "") -> str:
     """Return the grammar of what may be written now.
 
-    A tool that always does the same is left out. One whose last call failed for a reason that passes is called once
-    more with the same arguments or not at all.
+    A tool that always does the same is left out. One that has just failed for a reason that passes is called with the
+    same arguments again or not at all.
 
     Args:
         again: what the turn must do without when it is written again; strings and numbers in calls must then stand in
@@ -88,11 +91,29 @@ def _less(tool: Tool, without: Without) -> Tool:
 
 
 def _pending(context: Context) -> dict[str, Tool]:
-    """Return the tools whose last call failed for a reason that passes, by name, with no other arguments than its."""
-    latest = {result.call.name: result for result in context.results()}
-    failed = {name: one for name, one in latest.items() if one.error is not None and _passes(one.error.kind)}
-    tools = context.surfaced()
-    return {name: _fixed(tools[name], one.arguments) for name, one in failed.items() if name in tools}
+    """Return the tools that failed in the last calls for a reason that passes, by name, with no other arguments.
+
+    Left out are tools that were called in several ways, that have failed so again and again, or with long arguments.
+    """
+    exchanges = [exchange for exchange in context.exchanges if exchange.results or exchange.reply]
+    if not exchanges or exchanges[-1].reply:
+        return {}
+    tools, calls = context.surfaced(), dict[str, list[Result]]()
+    for result in exchanges[-1].results:
+        calls.setdefault(result.call.name, []).append(result)
+    return {
+        name: _fixed(tools[name], made[0].arguments)
+        for name, made in calls.items()
+        if name in tools and len(made) == 1 and _may_pass(made[0], context)
+    }
+
+
+def _may_pass(result: Result, context: Context) -> bool:
+    if result.error is None or not _passes(result.error.kind):
+        return False
+    same = [one for one in context.results() if one.call.name == result.call.name and one.error is not None]
+    plain = not any(isinstance(value, dict | list) for value in result.arguments.values())
+    return plain and len(same) < _TRIES and len(write_json(result.arguments)) < _SHORT
 
 
 def _passes(kind: ErrorKind) -> bool:
