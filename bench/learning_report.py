@@ -20,9 +20,9 @@ from paraagent.trace.reader import load
 from paraagent.trace.view import EpisodeView
 from paraagent.types import JsonObject
 
-BEFORE = {"sft_calls": "base", "sft_rl": "sft_calls", "sft": "sft_calls"}
-"""What each trained policy is compared with. `sft_calls` is the adapter of `sft` with turns that are guided but not
-checked, as those of `sft_rl` are, whose training began with it."""
+BEFORE = {"sft_calls": "base", "sft_rl": "sft_calls", "sft_checked": "sft_calls", "sft": "sft_checked"}
+"""What each trained policy is compared with. `sft_calls` and `sft_checked` are the adapter of `sft`, played with an
+earlier grammar: not checked, as `sft_rl` was, whose training began with it, and checked."""
 ORDER = ("rules", "base", *BEFORE)
 PART = 5
 """Training steps of one point of a curve."""

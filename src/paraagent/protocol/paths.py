@@ -40,8 +40,6 @@ _ITEMS = 20
 _DEPTH = 8
 _RULES = 1_500
 """Rules of one value or of all schemas at most."""
-
-
 _Noun = tuple[str, ...]
 
 

@@ -90,8 +90,7 @@ class Guide:
         """Set a row of bit masks, (rows, vocabulary / 32), to the tokens that may come next."""
         if not self._matcher.is_error():
             fill_next_token_bitmask(self._matcher, masks, row)
-            ended = masks[row] & self._guides.after_result
-            if self._settled and ended.any():
+            if self._settled and (ended := masks[row] & self._guides.after_result).any():
                 masks[row] = ended
         if self._matcher.is_error():
             masks[row] = -1
@@ -129,10 +128,11 @@ class Guide:
 
     def _look_again(self, token: int) -> None:
         """Take up the grammar of the rest where a line has ended, if there is one."""
-        if self._sampling.rest is None or not self._ends_line(token):
+        rest = self._sampling.rest
+        if rest is None or not self._ends_line(token):
             return
         try:
-            grammar = self._sampling.rest(self._guides.text(self._written))
+            grammar = rest(self._guides.text(self._written))
         except Exception as error:  # other turns are written in the same step
             warnings.warn(f"the grammar of a turn's rest cannot be made: {error!r}", stacklevel=2)
             return
