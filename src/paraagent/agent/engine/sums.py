@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, timedelta
-from decimal import Decimal
+from decimal import Decimal, Inexact, localcontext
 from fractions import Fraction
 
 TAIL = 400
 """Characters at the end of a text that are looked at."""
-_PLACES = 30
-"""Digits behind a point at most."""
+_DIGITS = 240
+"""Of the longest sum of 13 numbers."""
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,10})?"
 _FREE = r"(?:^|\n|(?<=[(:;,.?!=] )|(?<=[a-z]{2} )|\()"
 """What may stand before a sum: not a sign, nor what a sign may stand behind."""
@@ -64,21 +64,10 @@ def _percentage(percent: str, whole: str) -> str:
 
 def _written(value: Fraction) -> str:
     """Return all digits of a decimal that ends, else ten."""
-    rest, places = value.denominator, 0
-    for prime in (2, 5):
-        count = 0
-        while rest % prime == 0:
-            rest, count = rest // prime, count + 1
-        places = max(places, count)
-    if rest == 1 and places <= _PLACES:
-        return f"{'-' * (value < 0)}{_decimal(abs(value.numerator) * 10**places // value.denominator, places)}"
-    found = Decimal(value.numerator) / Decimal(value.denominator)
-    return f"{found:.{max(0, 9 - found.adjusted())}f}"
-
-
-def _decimal(digits: int, places: int) -> str:
-    text = f"{digits:0{places + 1}}"
-    return f"{text[:-places]}.{text[-places:]}" if places else text
+    with localcontext(prec=_DIGITS) as context:
+        context.clear_flags()
+        found = Decimal(value.numerator) / Decimal(value.denominator)
+        return f"{found:.{max(0, 9 - found.adjusted())}f}" if context.flags[Inexact] else f"{found.normalize():f}"
 
 
 def _weekday(day: str) -> str:
