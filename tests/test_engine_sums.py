@@ -65,6 +65,7 @@ def test_what_is_asked_for_is_worked_out(text: str, wanted: str) -> None:
         "10% x 5 + 3 =",
         "1 234 + 5 =",
         "10 minus 3 + 2 =",
+        "10 divided by 3 + 2 =",
         "10 – 3 + 2 =",
         "$5 + 6 =",
         "2026-05-12 is an",

@@ -19,8 +19,8 @@ class GuideName(StrEnum):
 MODEL_DIR_HELP = "Folder of a causal language model to run on this machine; SmolLM2-135M unless given."
 ADAPTER_HELP = "Its adapter, as `train` leaves it; the one that comes with it unless given, `none` for none."
 GUIDE_HELP = (
-    "Keep its calls to tools that were shown (calls), also write turns again that are hardly right (checked, the "
-    "default), or off."
+    "Keep its calls to tools that were shown, and work out sums in answers (calls), also write turns again that are "
+    "hardly right (checked, the default), or off."
 )
 CONCURRENCY_HELP = "Episodes in flight; 8 unless given, 16 for a model on this machine."
 

@@ -20,12 +20,10 @@ TAIL = 400
 _DIGITS = 240
 """Of the longest sum of 13 numbers."""
 _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,10})?"
-_FREE = r"(?:^|\n|(?<=[(:;,.?!=] )|(?<=[a-z]{2} )|\()"
-"""What may stand before a sum: not a sign, nor what a sign may stand behind."""
+_FREE = r"(?:^|\n|(?<=[(:;,.?!=] )|(?<=[a-z]{2} )|\()(?<!minus )(?<!plus )(?<!times )(?<!by )(?<!over )"
+"""What may stand before a sum: not a sign, also in words, nor what a sign may stand behind."""
 _DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _SIGN = "[-+x*/×÷−]"
-_WORDS = ("minus", "plus", "times", "by", "over")
-"""Before a sum they are signs."""
 _TERMS = re.compile(rf"({_SIGN}) ({_NUMBER})")
 
 
@@ -34,17 +32,14 @@ def result(text: str) -> str:
     for pattern, work_out in _PATTERNS:
         if match := pattern.search(text[-TAIL:]):
             try:
-                found = work_out(*match.groups())
-                return found if not found or match[0].endswith(" ") else f" {found}"
+                return ("" if match[0].endswith(" ") else " ") + work_out(*match.groups())
             except (ArithmeticError, ValueError):
                 return ""
     return ""
 
 
-def _sum(before: str, terms: str) -> str:
+def _sum(terms: str) -> str:
     """Work out products and quotients first, each kind from left to right."""
-    if before in _WORDS:
-        return ""
     first, *_ = terms.split(" ")
     parts = [Fraction(first)]
     for sign, number in _TERMS.findall(terms[len(first) :]):
@@ -81,7 +76,7 @@ def _later(start: str, days: str) -> str:
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
     (re.compile(pattern), work_out)
     for pattern, work_out in (
-        (rf"(?:([a-z]+) )?{_FREE}({_NUMBER}(?: {_SIGN} {_NUMBER}){{1,12}}) = ?$", _sum),
+        (rf"{_FREE}({_NUMBER}(?: {_SIGN} {_NUMBER}){{1,12}}) = ?$", _sum),
         (rf"{_FREE}({_NUMBER})(?: percent|%) of ({_NUMBER}) (?:is|=) ?$", _percentage),
         (rf"(?<![\w-]){_DATE} is a ?$", _weekday),
         (rf"From {_DATE}: (?:[^.:]*[,=] )?([0-9]{{1,5}}) days to ?$", _later),

@@ -48,8 +48,8 @@ class LocalConfig:
     dialect: Dialect = "compact"
     guide: Guidance = "checked"
     """What keeps turns of the compact dialect from failing: `calls` lets only tools be called that were shown, with
-    arguments that they have; `checked` also has a turn that something speaks against (`critic`) written again;
-    `off` leaves all free. A single episode's policy, as in training, does not check."""
+    arguments that they have, and works out sums in answers; `checked` also has a turn that something speaks against
+    (`critic`) written again; `off` leaves all free. A single episode's policy, as in training, does not check."""
     temperature: float = 0.0
     top_p: float = 1.0
     max_tokens: int = 400
